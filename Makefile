@@ -1,0 +1,48 @@
+# Each goal installs what is missing first (Debian's packages), builds, and does its work. A second run does neither again.
+JOBS := $(shell nproc)
+
+.PHONY: help build demo test asan format tidy bench clean
+
+help:
+	@echo "make build   install what is missing and build; the binary is build/release/outsize"
+	@echo "make demo    the same, then train a network inside a byte budget"
+	@echo "make test    the same, then all tests (PyTorch is installed to compare with)"
+	@echo "make asan    the C++ tests under address and undefined-behaviour sanitizers"
+	@echo "make bench   training time and memory beside PyTorch"
+	@echo "make format  clang-format over the sources; make tidy: clang-tidy; make clean"
+
+build/%/build.ninja:
+	@cmake --preset $*
+
+build:
+	@scripts/install build
+	@$(MAKE) --no-print-directory build/release/build.ninja
+	@cmake --build build/release -j $(JOBS) --target outsize
+
+demo: build
+	@examples/demo
+
+test:
+	@scripts/install build test
+	@$(MAKE) --no-print-directory build/release/build.ninja
+	@cmake --build build/release -j $(JOBS)
+	@ctest --preset release -j $(JOBS) --progress
+
+asan:
+	@scripts/install build
+	@$(MAKE) --no-print-directory build/asan/build.ninja
+	@cmake --build build/asan -j $(JOBS)
+	@ctest --preset asan -j $(JOBS) --progress -LE torch
+
+bench: build
+	@scripts/install test
+	@bench/train/run.py
+
+format:
+	@git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format -i
+
+tidy: build/release/build.ninja
+	@git ls-files 'src/*.cpp' 'cli/*.cpp' | xargs clang-tidy -p build/release --quiet
+
+clean:
+	@rm -rf build

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace outsize::cli {
+
+// What a command does once its line is parsed; returns the exit status.
+using Run = std::function<int()>;
+
+// Each adds its flags to its own subcommand.
+Run add_train(CLI::App& command);
+Run add_plan(CLI::App& command);
+Run add_models(CLI::App& command);
+Run add_ops(CLI::App& command);
+Run add_devices(CLI::App& command);
+Run add_version(CLI::App& command);
+
+inline constexpr int kDone = 0;
+inline constexpr int kBudgetRefused = 1;
+inline constexpr int kBadInput = 2;
+inline constexpr int kCheckFailed = 3;
+
+}  // namespace outsize::cli

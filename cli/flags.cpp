@@ -1,0 +1,117 @@
+#include "flags.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace outsize::cli {
+
+CLI::Option* add_integer(CLI::App& command, const std::string& flag, std::int64_t& target, std::int64_t minimum,
+                         const std::string& help) {
+  const auto take = [flag, &target, minimum](const std::string& text) {
+    if (!parse_integer(text, target) || target < minimum)
+      user_error("{}: '{}' is not a whole number of at least {}", flag, text, minimum);
+  };
+  return command.add_option_function<std::string>(flag, take, help)->type_name("N");
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& flag, double& target, double minimum, const std::string& help) {
+  const auto take = [flag, &target, minimum](const std::string& text) {
+    if (!parse_number(text, target) || target < minimum) user_error("{}: '{}' is not a number of at least {}", flag, text, minimum);
+  };
+  return command.add_option_function<std::string>(flag, take, help)->type_name("NUMBER");
+}
+
+CLI::Option* add_word(CLI::App& command, const std::string& flag, std::string& target, std::vector<std::string> choices,
+                      const std::string& help) {
+  const std::string type_name = fmt::format("{}", fmt::join(choices, "|"));
+  const auto take = [flag, &target, choices = std::move(choices)](const std::string& text) {
+    if (std::ranges::find(choices, text) == choices.end())
+      user_error("{}: '{}' is not one of {}", flag, text, fmt::join(choices, ", "));
+    target = text;
+  };
+  return command.add_option_function<std::string>(flag, take, help)->type_name(type_name);
+}
+
+void add_common_flags(CLI::App& command, CommonFlags& flags) {
+  command.add_flag("--json", flags.json, "print one JSON object instead of text");
+  const auto take_seed = [&flags](const std::string& text) {
+    std::int64_t seed = 0;
+    if (!parse_integer(text, seed) || seed < 0) user_error("--seed: '{}' is not a whole number of at least 0", text);
+    flags.seed = static_cast<std::uint64_t>(seed);
+  };
+  command.add_option_function<std::string>("--seed", take_seed, "of all random numbers [0]")->type_name("N");
+  add_integer(command, "--threads", flags.threads, 1, "threads of the backend [all]");
+  command.add_option("--backend", flags.backend, "cpu or reference [cpu; reference for f64]")->type_name("NAME");
+}
+
+namespace {
+
+// "512" or "512x384".
+void take_image(const std::string& text, ModelOptions& options) {
+  const std::size_t by = text.find('x');
+  const bool square = by == std::string::npos;
+  std::int64_t height = 0, width = 0;
+  const bool height_read = parse_integer(std::string_view(text).substr(0, by), height);
+  const bool width_read = square || parse_integer(std::string_view(text).substr(by + 1), width);
+  if (square) width = height;
+  if (!height_read || !width_read || height < 1 || width < 1)
+    user_error("--image: '{}' is not a size in pixels; expected H or HxW, such as 224 or 480x640", text);
+  options.image_height = height;
+  options.image_width = width;
+}
+
+}  // namespace
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  const auto note = [&flags](CLI::Option* option) {
+    option->each([&flags, name = option->get_name()](const std::string&) { flags.zoo_only.push_back(name); });
+  };
+  command.add_option("MODEL", flags.model, "a model of the zoo (`outsize models`) or a graph file (*.graph)");
+  note(add_integer(command, "--batch", flags.options.batch, 1, "samples a step [8]"));
+  note(command
+           .add_option_function<std::string>(
+               "--image", [&flags](const std::string& text) { take_image(text, flags.options); }, "image height and width [224]")
+           ->type_name("H[xW]"));
+  note(add_integer(command, "--classes", flags.options.classes, 1, "classes [1000]"));
+  note(add_number(command, "--width", flags.options.width, 1e-6, "factor on every hidden channel count [1]"));
+  note(command
+           .add_option_function<std::string>(
+               "--precision",
+               [&flags](const std::string& text) {
+                 if (text != "f32" && text != "f64") user_error("--precision: '{}' is not one of f32, f64", text);
+                 flags.f64 = text == "f64";
+                 flags.options.dtype = flags.f64 ? DType::f64 : DType::f32;
+               },
+               "of parameters and activations [f32]")
+           ->type_name("f32|f64"));
+}
+
+void add_plan_flags(CLI::App& command, PlanFlags& flags) {
+  command.add_option("--memory", flags.memory, "the device's budget: 512MiB, 2GiB, or 40% of what `keep` needs [what is free]")
+      ->type_name("SIZE");
+  command.add_option("--host-memory", flags.host_memory, "budget of the host tier [no limit]")->type_name("SIZE");
+  command.add_option("--spill", flags.spill, "directory of the disk tier [the system's temporary one]")->type_name("DIR");
+  command.add_option("--spill-limit", flags.spill_limit, "budget of the disk tier [no limit]")->type_name("SIZE");
+  command.add_option("--planner", flags.planner, "who plans")->type_name("NAME");
+  command.add_option("--plan", flags.plan_file, "run exactly this plan (as --dump plan prints it)")->type_name("FILE");
+  command.add_option("--device", flags.device, "the device to predict for [cpu]")->type_name("NAME");
+  add_word(command, "--dump", flags.dump, {"forward", "graph", "plan", "program"}, "print it and stop");
+}
+
+void add_optimizer_flags(CLI::App& command, TrainingOptions& options) {
+  add_number(command, "--momentum", options.momentum, 0, "of stochastic gradient descent [0.9]");
+  add_number(command, "--weight-decay", options.weight_decay, 0, "L2 penalty [0]");
+  command
+      .add_option_function<std::string>(
+          "--optimizer",
+          [](const std::string& text) {
+            if (text != "sgd") user_error("--optimizer: '{}' is not one of sgd", text);
+          },
+          "how parameters are updated [sgd]")
+      ->type_name("sgd");
+}
+
+}  // namespace outsize::cli

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backend/interface.h"
+#include "model/zoo.h"
+#include "run/prepare.h"
+#include "run/training.h"
+
+namespace outsize::cli {
+
+// What every command takes.
+struct CommonFlags {
+  bool json = false;
+  std::uint64_t seed = 0;
+  std::int64_t threads = 0;  // 0: all the machine has
+  std::string backend;       // empty: cpu for f32, reference for f64
+};
+void add_common_flags(CLI::App& command, CommonFlags& flags);
+
+// MODEL and what shapes it.
+struct ModelFlags {
+  std::string model;
+  ModelOptions options;
+  bool f64 = false;
+  std::vector<std::string> zoo_only;  // flags given that a graph file has no use for
+};
+void add_model_flags(CLI::App& command, ModelFlags& flags);
+
+// The budget and who keeps it.
+struct PlanFlags {
+  std::string planner;
+  std::string plan_file;
+  std::string memory;
+  std::string host_memory;
+  std::string spill;
+  std::string spill_limit;
+  std::string device = "cpu";
+  std::string dump;
+};
+void add_plan_flags(CLI::App& command, PlanFlags& flags);
+
+void add_optimizer_flags(CLI::App& command, TrainingOptions& options);
+
+// Flags whose values are checked here, so that every message has one form. `minimum` is the least that is taken.
+CLI::Option* add_integer(CLI::App& command, const std::string& flag, std::int64_t& target, std::int64_t minimum,
+                         const std::string& help);
+CLI::Option* add_number(CLI::App& command, const std::string& flag, double& target, double minimum, const std::string& help);
+// `choices` is what may be given.
+CLI::Option* add_word(CLI::App& command, const std::string& flag, std::string& target, std::vector<std::string> choices,
+                      const std::string& help);
+
+}  // namespace outsize::cli

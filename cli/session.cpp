@@ -1,0 +1,91 @@
+#include "session.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "base/bytes.h"
+#include "cost/devices.h"
+#include "data/file.h"
+#include "graph/text.h"
+
+namespace outsize::cli {
+
+Graph load_model(const ModelFlags& flags) {
+  if (flags.model.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
+  if (!flags.model.ends_with(".graph") && flags.model.find('/') == std::string::npos)
+    return build_model(flags.model, flags.options);
+  if (!flags.zoo_only.empty())
+    user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", flags.zoo_only.front(),
+               flags.model);
+  return parse_graph(read_text(flags.model), flags.model);
+}
+
+Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training) {
+  Session session;
+  const Graph forward = load_model(model);
+  session.training = make_training_graph(forward, training);
+  session.model = forward.name;
+  const Graph& graph = session.training.graph;
+  for (const Value& value : graph.values())
+    if (value.role == Role::parameter && !value.producer) session.parameters += value.type.elements();
+  session.batch = graph.value(session.training.x).type.shape[0];
+
+  const DType dtype = graph.value(session.training.x).type.dtype;
+  session.threads = common.threads > 0 ? common.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const std::string backend = !common.backend.empty() ? common.backend : dtype == DType::f64 ? "reference" : "cpu";
+  session.backend = make_backend(backend, static_cast<int>(session.threads));
+  if (!session.backend->supports(dtype))
+    user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
+  session.profile.device = find_device(plan.device);
+  if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
+  session.planner = plan.planner.empty() ? default_planner() : plan.planner;
+  find_planner(session.planner);
+  return session;
+}
+
+std::string Session::describe() const {
+  const Dims& shape = training.graph.value(training.x).type.shape;
+  Dims sample;
+  for (int i = 1; i < shape.rank(); ++i) sample.push_back(shape[i]);
+  const double millions = static_cast<double>(parameters) / 1e6;
+  return fmt::format("{}, batch {} of {}, {:.{}f} M parameters", model, batch, to_string(sample), millions, millions < 10 ? 2 : 1);
+}
+
+Prepared prepare_keep(Session& session) {
+  return prepare(session.training.graph, *session.backend, session.profile,
+                 {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
+}
+
+PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep) {
+  PrepareOptions options;
+  options.planner = session.planner;
+  if (!flags.plan_file.empty()) {
+    options.plan_text = read_text(flags.plan_file);
+    options.plan_file = flags.plan_file;
+    if (options.plan_text.empty()) user_error("{}: the plan is empty", flags.plan_file);
+  }
+  std::optional<Prepared> local;
+  if (!keep) keep = &local;
+  if (flags.memory.ends_with("%") && !*keep) *keep = prepare_keep(session);
+  const std::int64_t keep_bytes = *keep ? (*keep)->program.peak_bytes[0] : 0;
+  options.budgets.device = flags.memory.empty() ? free_device_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
+  if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");
+  if (!flags.host_memory.empty()) options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
+  if (!flags.spill_limit.empty()) options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
+  return options;
+}
+
+bool dump_graph(const Session& session, const ModelFlags& model, const PlanFlags& flags) {
+  if (flags.dump == "forward") fmt::print("{}", print_graph(load_model(model)));
+  if (flags.dump == "graph") fmt::print("{}", print_graph(session.training.graph));
+  return flags.dump == "forward" || flags.dump == "graph";
+}
+
+bool dump_plan(const Session& session, const Prepared& prepared, const PlanFlags& flags) {
+  if (flags.dump == "plan") fmt::print("{}", print_plan(session.training.graph, prepared.plan));
+  if (flags.dump == "program") fmt::print("{}", print_program(session.training.graph, prepared.program));
+  return flags.dump == "plan" || flags.dump == "program";
+}
+
+}  // namespace outsize::cli

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "flags.h"
+
+namespace outsize::cli {
+
+// What `train` and `plan` have in common: the training graph of a model, and the backend that plans are made for.
+struct Session {
+  TrainingGraph training;
+  std::unique_ptr<Backend> backend;
+  Profile profile;
+  std::string model;
+  std::string planner;
+  std::int64_t threads = 1;
+  std::int64_t parameters = 0;  // elements
+  std::int64_t batch = 0;
+
+  // "resnet50, batch 8 of [3, 224, 224], 25.6 M parameters"
+  std::string describe() const;
+};
+
+// Reads or builds the model and makes its training graph. Throws UserError for whatever does not fit.
+Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training);
+
+// The forward graph of MODEL: of a file when the name has a slash or ends in .graph, else of the zoo.
+Graph load_model(const ModelFlags& flags);
+
+// Plans under the budgets of the flags. `keep` is filled when a percentage or the caller asks for it.
+PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep = nullptr);
+
+// The plan that holds everything on the device.
+Prepared prepare_keep(Session& session);
+
+// Prints what --dump asks for; true when there was something to print and the command is done.
+bool dump_graph(const Session& session, const ModelFlags& model, const PlanFlags& flags);
+bool dump_plan(const Session& session, const Prepared& prepared, const PlanFlags& flags);
+
+}  // namespace outsize::cli

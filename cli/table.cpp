@@ -1,0 +1,22 @@
+#include "table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace outsize::cli {
+
+void Summary::print() const {
+  std::size_t width = 0;
+  for (const auto& [name, text] : rows_) width = std::max(width, name.size());
+  for (const auto& [name, text] : rows_) fmt::print("{:<{}}  {}\n", name, width, text);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds >= 99.95) return fmt::format("{:.0f} s", seconds);
+  if (seconds >= 0.9995) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 0.9995e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+}  // namespace outsize::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace outsize::cli {
+
+// Rows of a name and what there is to say of it, printed with the second column aligned.
+class Summary {
+ public:
+  void row(std::string name, std::string text) { rows_.emplace_back(std::move(name), std::move(text)); }
+  void print() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> rows_;
+};
+
+// "1.23 s", "45.6 ms", "789 us"
+std::string format_seconds(double seconds);
+
+}  // namespace outsize::cli

@@ -1,0 +1,45 @@
+#include "backend/cpu/cpu.h"
+
+#include <omp.h>
+
+#include <algorithm>
+
+#include "backend/host_memory.h"
+#include "ops/cpu_support.h"
+#include "ops/registry.h"
+
+namespace outsize {
+namespace {
+
+bool is_f64_data(const Value& value) {
+  return value.type.dtype == DType::f64 && value.role != Role::statistic && value.role != Role::input;
+}
+
+class Cpu final : public HostBackend {
+ public:
+  explicit Cpu(int threads) : HostBackend(cpu_kernels(), cpu_storage(), threads) {}
+
+  // f64 occurs here only as statistics, which the kernels that make and read them know by themselves.
+  bool supports(DType dtype) const override { return dtype != DType::f64; }
+
+  std::shared_ptr<const Kernel> kernel(const Call& call) override {
+    const auto refuse = [&](ValueId id) {
+      const Value& value = call.site.graph.value(id);
+      if (is_f64_data(value))
+        user_error("op {}: value {} is f64, but the cpu backend computes in f32; use --backend reference for f64",
+                   call.site.op.name, value.name);
+    };
+    std::ranges::for_each(call.site.op.inputs, refuse);
+    std::ranges::for_each(call.site.op.outputs, refuse);
+    return HostBackend::kernel(call);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  if (threads > 0) omp_set_num_threads(threads);
+  return std::make_unique<Cpu>(threads > 0 ? threads : omp_get_max_threads());
+}
+
+}  // namespace outsize

@@ -1,0 +1,142 @@
+#include "backend/host_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include "base/bytes.h"
+
+namespace outsize {
+namespace {
+
+constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+// Below this, waking threads costs more than it saves.
+constexpr std::int64_t kParallelBytes = std::int64_t{1} << 20;
+// Ranges that threads share out begin at multiples of this many elements, so that no two write one cache line.
+constexpr std::int64_t kGrain = 64;
+
+// The bytes the system could still give without swapping, where it says so.
+std::optional<std::int64_t> available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string key, unit;
+  std::int64_t kibibytes = 0;
+  while (file >> key >> kibibytes) {
+    if (key == "MemAvailable:") return kibibytes * 1024;
+    std::getline(file, unit);
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse(std::int64_t bytes, std::string_view what, std::string_view why) {
+  user_error("cannot get {} ({} bytes) of {} memory: {}; give a smaller --memory or --host-memory, or close other programs",
+             format_bytes(bytes), bytes, what, why);
+}
+
+// The part of [0, total) that falls to `index` of `parts`.
+Interval share(std::int64_t total, std::int64_t parts, std::int64_t index) {
+  const std::int64_t each = align_up((total + parts - 1) / parts, kGrain);
+  return {std::min(total, each * index), std::min(total, each * (index + 1))};
+}
+
+// Calls body(from, to, length), in elements, so that everything the plan moves is covered once, on up to `threads` threads.
+template <class Body>
+void share_out(const CopyPlan& plan, std::int64_t element_bytes, int threads, Body&& body) {
+  const std::int64_t runs = run_count(plan);
+  if (threads <= 1 || runs * plan.length * element_bytes < kParallelBytes) {
+    for_each_run(plan, 0, runs, [&](std::int64_t from, std::int64_t to) { body(from, to, plan.length); });
+    return;
+  }
+  const bool many = runs >= std::int64_t{4} * threads;
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int thread = 0; thread < threads; ++thread) {
+    if (many) {
+      const std::int64_t begin = runs * thread / threads, end = runs * (thread + 1) / threads;
+      for_each_run(plan, begin, end, [&](std::int64_t from, std::int64_t to) { body(from, to, plan.length); });
+    } else {
+      const Interval part = share(plan.length, threads, thread);
+      if (part.empty()) continue;
+      for_each_run(plan, 0, runs, [&](std::int64_t from, std::int64_t to) { body(from + part.lo, to + part.lo, part.size()); });
+    }
+  }
+}
+
+template <class T>
+void add_runs(const CopyPlan& plan, int threads, const std::byte* from, std::byte* to) {
+  const T* const source = reinterpret_cast<const T*>(from);
+  T* const target = reinterpret_cast<T*>(to);
+  share_out(plan, sizeof(T), threads, [=](std::int64_t at_from, std::int64_t at_to, std::int64_t length) {
+    const T* const a = source + at_from;
+    T* const sum = target + at_to;
+#pragma omp simd
+    for (std::int64_t i = 0; i < length; ++i) sum[i] += a[i];
+  });
+}
+
+}  // namespace
+
+std::byte* map_pages(std::int64_t bytes, std::string_view what) {
+  OUTSIZE_CHECK(bytes > 0);
+  // Most systems promise more than they have and end the process when it is used; asking first lets us say so instead.
+  if (const auto available = available_bytes(); available && bytes > *available)
+    refuse(bytes, what, fmt::format("the system has {} available", format_bytes(*available)));
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const std::int64_t size = align_up(bytes, page);
+  const bool huge = bytes >= kHugePage;
+  const std::int64_t mapped = huge ? size + kHugePage : size;
+  void* const memory = mmap(nullptr, static_cast<std::size_t>(mapped), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) refuse(bytes, what, std::strerror(errno));
+  std::byte* const begin = static_cast<std::byte*>(memory);
+  if (!huge) return begin;
+  // Keep the aligned part; give the rest back, so that unmap_pages need not know of it.
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin));
+  const std::int64_t head = align_up(address, kHugePage) - address;
+  if (head > 0) munmap(begin, static_cast<std::size_t>(head));
+  if (mapped > head + size) munmap(begin + head + size, static_cast<std::size_t>(mapped - head - size));
+  madvise(begin + head, static_cast<std::size_t>(size), MADV_HUGEPAGE);  // a wish: without huge pages it only runs slower
+  return begin + head;
+}
+
+void unmap_pages(std::byte* memory, std::int64_t bytes) {
+  if (memory == nullptr) return;
+  munmap(memory, static_cast<std::size_t>(align_up(bytes, sysconf(_SC_PAGESIZE))));
+}
+
+HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads)
+    : name_(kernels.backend), storage_(storage), threads_(threads), kernels_(std::move(kernels), storage) {}
+
+std::byte* HostBackend::allocate(Tier tier, std::int64_t bytes) {
+  OUTSIZE_CHECK(tier != Tier::disk);
+  return map_pages(bytes, tier == Tier::device ? "device" : "host");
+}
+
+void HostBackend::deallocate(Tier, std::byte* memory, std::int64_t bytes) { unmap_pages(memory, bytes); }
+
+void HostBackend::copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) {
+  share_out(plan, element_bytes, lane == Lane::compute ? threads_ : 1,
+            [=](std::int64_t at_from, std::int64_t at_to, std::int64_t length) {
+              std::memcpy(to + at_to * element_bytes, from + at_from * element_bytes,
+                          static_cast<std::size_t>(length * element_bytes));
+            });
+}
+
+void HostBackend::add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) {
+  switch (dtype) {
+    case DType::f32: return add_runs<float>(plan, threads_, from, to);
+    case DType::f64: return add_runs<double>(plan, threads_, from, to);
+    default: internal_error("only f32 and f64 add up, not {}", name_of(dtype));
+  }
+}
+
+void HostBackend::zero(std::byte* memory, std::int64_t bytes) {
+  CopyPlan plan;
+  plan.length = bytes;
+  share_out(plan, 1, threads_, [=](std::int64_t, std::int64_t at, std::int64_t length) {
+    std::memset(memory + at, 0, static_cast<std::size_t>(length));
+  });
+}
+
+}  // namespace outsize

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <string>
+
+#include "backend/interface.h"
+#include "backend/kernel_cache.h"
+
+namespace outsize {
+
+// The number of runs a copy has.
+constexpr std::int64_t run_count(const CopyPlan& plan) {
+  std::int64_t runs = 1;
+  for (std::int64_t count : plan.count) runs *= count;
+  return plan.length > 0 ? runs : 0;
+}
+
+// Calls body(from, to), offsets in elements, for the runs [begin, end) of a copy, the last loop fastest. Allocates nothing.
+template <class Body>
+void for_each_run(const CopyPlan& plan, std::int64_t begin, std::int64_t end, Body&& body) {
+  if (begin >= end) return;
+  std::int64_t index[CopyPlan::kLoops];
+  std::int64_t from = plan.from, to = plan.to, rest = begin;
+  for (int loop = CopyPlan::kLoops - 1; loop >= 0; --loop) {
+    index[loop] = rest % plan.count[loop];
+    rest /= plan.count[loop];
+    from += index[loop] * plan.from_stride[loop];
+    to += index[loop] * plan.to_stride[loop];
+  }
+  for (std::int64_t run = begin;;) {
+    body(from, to);
+    if (++run == end) return;
+    for (int loop = CopyPlan::kLoops - 1;; --loop) {
+      from += plan.from_stride[loop];
+      to += plan.to_stride[loop];
+      if (++index[loop] < plan.count[loop]) break;
+      from -= plan.count[loop] * plan.from_stride[loop];
+      to -= plan.count[loop] * plan.to_stride[loop];
+      index[loop] = 0;
+    }
+  }
+}
+
+// Zeroed memory straight from the system: aligned to a page, or, from 2 MiB on, to 2 MiB and backed by huge pages where the system
+// has them. Throws UserError with the size when the system has not that much.
+std::byte* map_pages(std::int64_t bytes, std::string_view what);
+void unmap_pages(std::byte* memory, std::int64_t bytes);
+
+// What the backends of the host processor share: both tiers are ordinary memory. Work of the compute lane may use `threads`
+// threads; the other lanes have one thread each, their own.
+class HostBackend : public Backend {
+ public:
+  HostBackend(KernelTable kernels, StorageRule storage, int threads);
+
+  std::string_view name() const final { return name_; }
+  StorageRule storage() const final { return storage_; }
+  std::shared_ptr<const Kernel> kernel(const Call& call) override { return kernels_.get(call); }
+
+  std::byte* allocate(Tier tier, std::int64_t bytes) final;
+  void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) final;
+
+  void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) final;
+  void add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) final;
+  void zero(std::byte* memory, std::int64_t bytes) final;
+
+ private:
+  std::string name_;
+  StorageRule storage_;
+  int threads_;
+  KernelCache kernels_;
+};
+
+}  // namespace outsize

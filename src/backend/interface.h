@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "ops/kernel.h"
+#include "program/program.h"
+
+namespace outsize {
+
+// A device: its kernels, its memory and how boxes move between tiers. One object a process is enough; not thread-safe except where
+// said.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;
+  virtual StorageRule storage() const = 0;
+  virtual bool supports(DType dtype) const = 0;
+
+  // The prepared kernel of a call; calls of the same signature share one. Used at plan time (its workspace) and before the first
+  // step, never in a step.
+  virtual std::shared_ptr<const Kernel> kernel(const Call& call) = 0;
+
+  // Page-aligned zeroed memory of a tier's arena (device or host); freed by deallocate.
+  virtual std::byte* allocate(Tier tier, std::int64_t bytes) = 0;
+  virtual void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) = 0;
+
+  // Moves or combines a box as `plan` says (in elements of `element_bytes`); called from the lane's own thread, lanes beside each
+  // other. Allocates nothing.
+  virtual void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) = 0;
+  virtual void add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) = 0;
+  virtual void zero(std::byte* memory, std::int64_t bytes) = 0;
+};
+
+// "reference" or "cpu". Throws UserError naming what there is.
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads);
+
+}  // namespace outsize

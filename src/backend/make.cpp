@@ -1,0 +1,12 @@
+#include "backend/cpu/cpu.h"
+#include "backend/reference/reference.h"
+
+namespace outsize {
+
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
+  if (name == "reference") return make_reference_backend();
+  if (name == "cpu") return make_cpu_backend(threads);
+  user_error("there is no backend '{}'; this build has reference and cpu", name);
+}
+
+}  // namespace outsize

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace outsize {
+
+// The user's mistake: a bad file, flag or graph. The message says what was expected, what was found and what to do. Exit status 2.
+class UserError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The budget cannot be met. The message says how many bytes are missing and which op is at the peak. Exit status 1.
+class BudgetError : public std::runtime_error {
+ public:
+  BudgetError(const std::string& message, std::int64_t missing_bytes)
+      : std::runtime_error(message), missing_bytes_(missing_bytes) {}
+  std::int64_t missing_bytes() const { return missing_bytes_; }
+
+ private:
+  std::int64_t missing_bytes_;
+};
+
+// Our mistake: a checker or an assertion failed. Exit status 3.
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+// Throws UserError with a formatted message.
+template <class... Args>
+[[noreturn]] void user_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw UserError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Throws InternalError with a formatted message.
+template <class... Args>
+[[noreturn]] void internal_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw InternalError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace outsize
+
+// Holds in release builds too; what it guards is cheap beside what it protects.
+#define OUTSIZE_CHECK(condition)                                                                      \
+  do {                                                                                                \
+    if (!(condition)) ::outsize::internal_error("{}:{}: check failed: {}", __FILE__, __LINE__, #condition); \
+  } while (false)

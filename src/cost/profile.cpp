@@ -1,0 +1,187 @@
+#include "cost/profile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <variant>
+
+namespace outsize {
+namespace {
+
+// The fields of the `device` line, in the order they are printed.
+using Field = std::variant<std::int64_t Device::*, double Device::*, bool Device::*>;
+struct NamedField {
+  std::string_view key;
+  Field field;
+};
+constexpr NamedField kFields[] = {
+    {"memory_bytes", &Device::memory_bytes},     {"host_bytes", &Device::host_bytes}, {"flops", &Device::flops},
+    {"bandwidth", &Device::bandwidth},           {"link_out", &Device::link_out},     {"link_in", &Device::link_in},
+    {"full_duplex", &Device::full_duplex},       {"disk_out", &Device::disk_out},     {"disk_in", &Device::disk_in},
+    {"launch_seconds", &Device::launch_seconds},
+};
+
+template <class T>
+std::optional<T> parse_number(std::string_view text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// Takes the text up to the next space, and the spaces, off the front of `rest`.
+std::string_view take_word(std::string_view& rest) {
+  const std::size_t end = std::min(rest.find(' '), rest.size());
+  const std::string_view word = rest.substr(0, end);
+  rest.remove_prefix(std::min(rest.find_first_not_of(' ', end), rest.size()));
+  return word;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view file) : file_(file) {}
+
+  void read_line(std::string_view line) {
+    ++line_;
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (line.empty() || line.front() == '#') return;
+    const std::string_view word = take_word(line);
+    if (word == "device")
+      read_device(line);
+    else if (word == "op")
+      read_op(line);
+    else
+      fail(fmt::format("expected 'device' or 'op', found '{}'", word));
+  }
+
+  Profile finish() {
+    if (!has_device_) user_error("{}: expected a line 'device name=…'", file_);
+    return std::move(profile_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& message) const { user_error("{}:{}: {}", file_, line_, message); }
+
+  void read_device(std::string_view rest) {
+    if (has_device_) fail("a second 'device' line; a profile describes one device");
+    has_device_ = true;
+    while (!rest.empty()) {
+      const std::string_view pair = take_word(rest);
+      const std::size_t equals = pair.find('=');
+      if (equals == std::string_view::npos) fail(fmt::format("expected key=value, found '{}'", pair));
+      set(pair.substr(0, equals), pair.substr(equals + 1));
+    }
+  }
+
+  void set(std::string_view key, std::string_view text) {
+    Device& device = profile_.device;
+    if (key == "name") {
+      device.name = text;
+      return;
+    }
+    const auto found = std::ranges::find(kFields, key, &NamedField::key);
+    if (found == std::end(kFields)) fail(fmt::format("a device has no '{}'", key));
+    const auto expected = std::visit([&](auto field) { return assign(device.*field, text, key); }, found->field);
+    if (expected) fail(fmt::format("{} must be {}, found '{}'", key, *expected, text));
+  }
+
+  // What the text should have been, where it was not.
+  using Expected = std::optional<std::string_view>;
+
+  static Expected assign(double& target, std::string_view text, std::string_view key) {
+    const bool may_be_zero = key == "launch_seconds";
+    const auto number = parse_number<double>(text);
+    if (!number || !std::isfinite(*number) || *number < 0 || (*number == 0 && !may_be_zero))
+      return may_be_zero ? "at least 0" : "above 0";
+    target = *number;
+    return std::nullopt;
+  }
+  static Expected assign(std::int64_t& target, std::string_view text, std::string_view) {
+    const auto number = parse_number<std::int64_t>(text);
+    if (!number || *number < 0) return "a whole number of at least 0";
+    target = *number;
+    return std::nullopt;
+  }
+  static Expected assign(bool& target, std::string_view text, std::string_view) {
+    if (text != "0" && text != "1") return "0 or 1";
+    target = text == "1";
+    return std::nullopt;
+  }
+
+  void read_op(std::string_view rest) {
+    const std::string_view text = take_word(rest);
+    const auto seconds = parse_number<double>(text);
+    if (!seconds || !std::isfinite(*seconds) || *seconds < 0) fail(fmt::format("expected seconds after 'op', found '{}'", text));
+    if (rest.empty()) fail("expected a signature after the seconds");
+    if (!profile_.seconds.emplace(rest, *seconds).second) fail(fmt::format("a second entry for '{}'", rest));
+  }
+
+  std::string_view file_;
+  std::int64_t line_ = 0;
+  bool has_device_ = false;
+  Profile profile_;
+};
+
+}  // namespace
+
+std::string signature(const Call& call) {
+  std::string text(call.site.op.def->kind());
+  for (const AttributeSpec& spec : call.site.op.def->attribute_specs()) {
+    const auto given = call.site.op.attributes.find(spec.name);
+    text += fmt::format(" {}={}", spec.name, to_string(given == call.site.op.attributes.end() ? spec.fallback : given->second));
+  }
+  const auto extents = [](ValueType type, const Box& box) {
+    type.shape = box.shape();
+    return to_string(type);
+  };
+  text += " :";
+  for (int i = 0; i < call.site.inputs(); ++i) text += ' ' + extents(call.site.in(i), call.boxes.in[static_cast<std::size_t>(i)]);
+  text += " ->";
+  for (int i = 0; i < call.site.outputs(); ++i)
+    text += ' ' + extents(call.site.out(i), call.boxes.out[static_cast<std::size_t>(i)]);
+  return text;
+}
+
+double roofline_seconds(const Device& device, const Call& call) {
+  const Cost cost = call.site.op.def->cost(call.site, call.boxes);
+  return std::max(cost.flops / device.flops, cost.bytes / device.bandwidth) + device.launch_seconds;
+}
+
+double Profile::seconds_of(const Call& call) const {
+  if (!seconds.empty())
+    if (const auto found = seconds.find(signature(call)); found != seconds.end()) return found->second;
+  return roofline_seconds(device, call);
+}
+
+std::string print_profile(const Profile& profile) {
+  std::string text = fmt::format("device name={}", profile.device.name);
+  for (const NamedField& entry : kFields)
+    std::visit(
+        [&](auto field) {
+          // Numbers in their shortest exact form; a bool as 0 or 1.
+          if constexpr (std::is_same_v<decltype(field), bool Device::*>)
+            text += fmt::format(" {}={}", entry.key, profile.device.*field ? 1 : 0);
+          else
+            text += fmt::format(" {}={}", entry.key, profile.device.*field);
+        },
+        entry.field);
+  text += '\n';
+  for (const auto& [name, seconds] : std::map<std::string_view, double>(profile.seconds.begin(), profile.seconds.end()))
+    text += fmt::format("op {} {}\n", seconds, name);
+  return text;
+}
+
+Profile parse_profile(std::string_view text, std::string_view file) {
+  Reader reader(file);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    reader.read_line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return reader.finish();
+}
+
+}  // namespace outsize

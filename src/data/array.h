@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace outsize {
+
+// What array files hold: wider than what the engine computes with (labels are often 64-bit).
+enum class ElementType : std::uint8_t { f32, f64, i32, i64, u8 };
+
+constexpr std::int64_t size_of(ElementType type) {
+  switch (type) {
+    case ElementType::f32: return 4;
+    case ElementType::f64: return 8;
+    case ElementType::i32: return 4;
+    case ElementType::i64: return 8;
+    case ElementType::u8: return 1;
+  }
+  return 0;
+}
+
+// "float32", "float64", "int32", "int64" or "uint8", as NumPy says.
+std::string_view name_of(ElementType type);
+ElementType element_type_of(DType dtype);
+
+// A dense row-major array in memory.
+struct Array {
+  ElementType type = ElementType::f32;
+  Dims shape;
+  std::vector<std::byte> data;
+
+  std::int64_t elements() const { return shape.product(); }
+  std::int64_t bytes() const { return elements() * size_of(type); }
+};
+
+// An array of `extents`, all zeros.
+Array make_array(ElementType type, const Dims& extents);
+
+// The elements of `array` as `to`, in row-major order. An integer that `to` cannot hold, or a float where an integer is wanted,
+// throws UserError that begins with `what`.
+std::vector<std::byte> converted(const Array& array, DType to, std::string_view what);
+
+// The shape that a file states, checked: at most Dims::kMaxRank extents, none negative, fewer than 2^60 bytes altogether.
+// Throws UserError that begins with `what`.
+Dims checked_shape(const std::vector<std::int64_t>& extents, ElementType type, std::string_view what);
+
+}  // namespace outsize

@@ -1,0 +1,45 @@
+#include "data/npz.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "data/npy.h"
+
+namespace outsize {
+
+namespace {
+constexpr std::string_view kSuffix = ".npy";
+}
+
+std::vector<std::string> NpzFile::names() const {
+  std::vector<std::string> names;
+  for (const ZipMember& member : zip_.members()) {
+    std::string name = member.name;
+    if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+bool NpzFile::has(std::string_view name) const { return std::ranges::count(names(), name) > 0; }
+
+Array NpzFile::read(std::string_view name) const {
+  const std::vector<std::string> all = names();
+  const auto found = std::ranges::find(all, name);
+  if (found == all.end()) user_error("{}: expected an array '{}', found only: {}", path(), name, fmt::join(all, ", "));
+  const ZipMember& member = zip_.members()[static_cast<std::size_t>(found - all.begin())];
+  return parse_npy(zip_.read(member), fmt::format("{}: array '{}'", path(), name));
+}
+
+void write_npz(const std::string& path, const std::vector<std::pair<std::string, Array>>& arrays, bool compressed) {
+  ZipWriter zip(path);
+  for (const auto& [name, array] : arrays) {
+    std::vector<std::byte> bytes = make_npy_header(array.type, array.shape);
+    bytes.insert(bytes.end(), array.data.begin(), array.data.end());
+    zip.add(name + std::string(kSuffix), bytes, compressed);
+  }
+  zip.finish();
+}
+
+}  // namespace outsize

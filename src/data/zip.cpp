@@ -1,0 +1,312 @@
+#include "data/zip.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+
+namespace outsize {
+
+namespace {
+
+// Signatures and fixed sizes of the records (PKWARE's APPNOTE, sections 4.3.7 to 4.3.16).
+constexpr std::uint32_t kLocalHeader = 0x04034b50;
+constexpr std::uint32_t kCentralHeader = 0x02014b50;
+constexpr std::uint32_t kEnd = 0x06054b50;
+constexpr std::uint32_t kEnd64 = 0x06064b50;
+constexpr std::uint32_t kEnd64Locator = 0x07064b50;
+constexpr std::int64_t kLocalBytes = 30;
+constexpr std::int64_t kCentralBytes = 46;
+constexpr std::int64_t kEndBytes = 22;
+constexpr std::int64_t kEnd64Bytes = 56;
+constexpr std::int64_t kLocatorBytes = 20;
+constexpr std::uint16_t kExtra64 = 1;
+constexpr std::uint32_t kSeeExtra = 0xFFFFFFFF;
+constexpr std::uint16_t kSeeEnd64 = 0xFFFF;
+constexpr std::uint16_t kEncrypted = 1;
+constexpr std::uint16_t kStored = 0;
+constexpr std::uint16_t kDeflated = 8;
+constexpr std::uint16_t kVersion = 20;
+constexpr std::uint16_t kVersion64 = 45;
+
+using Bytes = std::vector<std::byte>;
+
+template <class T>
+T number_at(std::span<const std::byte> bytes, std::int64_t offset) {
+  T number;
+  std::memcpy(&number, bytes.data() + offset, sizeof(T));
+  return number;
+}
+
+template <class T>
+void append(std::string& record, T number) {
+  record.append(reinterpret_cast<const char*>(&number), sizeof number);
+}
+
+Bytes read_at(const InputFile& file, std::int64_t offset, std::int64_t count, std::string_view what) {
+  if (count < 0 || offset < 0 || count > file.size() - offset)
+    user_error("{}: damaged or truncated: {} of {} bytes at offset {} lies outside the file's {} bytes", file.path(), what, count,
+               offset, file.size());
+  Bytes bytes(static_cast<std::size_t>(count));
+  file.read(offset, bytes, what);
+  return bytes;
+}
+
+struct Directory {
+  std::int64_t entries = 0;
+  std::int64_t bytes = 0;
+  std::int64_t offset = 0;
+};
+
+// The end record is the last thing in the file but for a comment of at most 65,535 bytes.
+Directory find_directory(const InputFile& file) {
+  const std::int64_t searched = std::min<std::int64_t>(file.size(), kEndBytes + 0xFFFF);
+  const Bytes tail = read_at(file, file.size() - searched, searched, "the archive's end");
+  for (std::int64_t at = searched - kEndBytes; at >= 0; --at) {
+    if (number_at<std::uint32_t>(tail, at) != kEnd) continue;
+    const std::int64_t position = file.size() - searched + at;
+    Directory directory{number_at<std::uint16_t>(tail, at + 10), number_at<std::uint32_t>(tail, at + 12),
+                        number_at<std::uint32_t>(tail, at + 16)};
+    if (directory.entries != kSeeEnd64 && directory.bytes != kSeeExtra && directory.offset != kSeeExtra) return directory;
+    if (position < kLocatorBytes) break;
+    const Bytes locator = read_at(file, position - kLocatorBytes, kLocatorBytes, "the ZIP64 locator");
+    if (number_at<std::uint32_t>(locator, 0) != kEnd64Locator) return directory;
+    const Bytes end = read_at(file, number_at<std::int64_t>(locator, 8), kEnd64Bytes, "the ZIP64 end record");
+    if (number_at<std::uint32_t>(end, 0) != kEnd64) break;
+    return {number_at<std::int64_t>(end, 32), number_at<std::int64_t>(end, 40), number_at<std::int64_t>(end, 48)};
+  }
+  user_error("{}: not a ZIP archive (as .npz files are), or truncated", file.path());
+}
+
+// Replaces sizes and offset that did not fit 32 bits by those of the ZIP64 extra field.
+void apply_extra(ZipMember& member, std::span<const std::byte> extra, const std::string& path) {
+  while (extra.size() >= 4) {
+    const auto id = number_at<std::uint16_t>(extra, 0);
+    const std::size_t length = number_at<std::uint16_t>(extra, 2);
+    if (length > extra.size() - 4) break;
+    if (id == kExtra64) {
+      std::int64_t at = 4;
+      for (std::int64_t* field : {&member.bytes, &member.packed_bytes, &member.header_offset}) {
+        if (*field != kSeeExtra) continue;
+        if (at + 8 > 4 + static_cast<std::int64_t>(length))
+          user_error("{}: member '{}' has a damaged ZIP64 field", path, member.name);
+        *field = number_at<std::int64_t>(extra, at);
+        at += 8;
+      }
+    }
+    extra = extra.subspan(4 + length);
+  }
+}
+
+// Runs zlib until the input is used up or the output is full; both may exceed the 32-bit counts of one call.
+template <class Step>
+int pump(z_stream& stream, std::span<const std::byte> in, std::span<std::byte> out, Step step) {
+  constexpr std::size_t kMost = std::numeric_limits<uInt>::max() / 2;
+  int result = Z_OK;
+  while (result == Z_OK || result == Z_BUF_ERROR) {
+    const std::size_t given = std::min(in.size(), kMost), room = std::min(out.size(), kMost);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream.avail_in = static_cast<uInt>(given);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream.avail_out = static_cast<uInt>(room);
+    result = step(stream, given == in.size());
+    const std::size_t used = given - stream.avail_in, made = room - stream.avail_out;
+    in = in.subspan(used);
+    out = out.subspan(made);
+    if (used == 0 && made == 0 && result != Z_STREAM_END) return Z_BUF_ERROR;
+  }
+  return result;
+}
+
+// False when the data is damaged or does not unpack to exactly out.size() bytes.
+bool inflate_all(std::span<const std::byte> packed, std::span<std::byte> out) {
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) internal_error("zlib cannot be initialised");
+  const int result = pump(stream, packed, out, [](z_stream& s, bool) { return inflate(&s, Z_NO_FLUSH); });
+  const auto made = static_cast<std::size_t>(stream.total_out);
+  inflateEnd(&stream);
+  return result == Z_STREAM_END && made == out.size();
+}
+
+Bytes deflate_all(std::span<const std::byte> bytes) {
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    internal_error("zlib cannot be initialised");
+  Bytes packed(deflateBound(&stream, bytes.size()));
+  const int result = pump(stream, bytes, packed, [](z_stream& s, bool last) { return deflate(&s, last ? Z_FINISH : Z_NO_FLUSH); });
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  OUTSIZE_CHECK(result == Z_STREAM_END);
+  return packed;
+}
+
+std::uint32_t checksum_of(std::span<const std::byte> bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+// The part that local and central header share, from "version needed" to the length of the extra field.
+void append_common(std::string& record, const ZipMember& member, bool large, std::size_t extra_bytes) {
+  append<std::uint16_t>(record, large ? kVersion64 : kVersion);
+  append<std::uint16_t>(record, 0);  // flags
+  append<std::uint16_t>(record, member.deflated ? kDeflated : kStored);
+  append<std::uint32_t>(record, 0x00210000);  // 1980-01-01 00:00: the same content gives the same file
+  append<std::uint32_t>(record, member.checksum);
+  append<std::uint32_t>(record, large ? kSeeExtra : static_cast<std::uint32_t>(member.packed_bytes));
+  append<std::uint32_t>(record, large ? kSeeExtra : static_cast<std::uint32_t>(member.bytes));
+  append<std::uint16_t>(record, static_cast<std::uint16_t>(member.name.size()));
+  append<std::uint16_t>(record, static_cast<std::uint16_t>(extra_bytes));
+}
+
+bool large(const ZipMember& member) {
+  return std::max({member.bytes, member.packed_bytes, member.header_offset}) >= std::int64_t{kSeeExtra};
+}
+
+std::string central_record(const ZipMember& member) {
+  std::string record;
+  append(record, kCentralHeader);
+  append<std::uint16_t>(record, kVersion64);  // made by
+  append_common(record, member, large(member), large(member) ? 28 : 0);
+  append<std::uint16_t>(record, 0);  // comment
+  append<std::uint16_t>(record, 0);  // disk
+  append<std::uint16_t>(record, 0);  // internal attributes
+  append<std::uint32_t>(record, 0);  // external attributes
+  append<std::uint32_t>(record, large(member) ? kSeeExtra : static_cast<std::uint32_t>(member.header_offset));
+  record += member.name;
+  if (large(member)) {
+    append<std::uint16_t>(record, kExtra64);
+    append<std::uint16_t>(record, 24);
+    append(record, member.bytes);
+    append(record, member.packed_bytes);
+    append(record, member.header_offset);
+  }
+  return record;
+}
+
+}  // namespace
+
+ZipReader::ZipReader(const std::string& path) : file_(path) {
+  const Directory directory = find_directory(file_);
+  const Bytes records = read_at(file_, directory.offset, directory.bytes, "the central directory");
+  std::int64_t at = 0;
+  for (std::int64_t i = 0; i < directory.entries; ++i) {
+    const std::int64_t left = directory.bytes - at;
+    if (left < kCentralBytes || number_at<std::uint32_t>(records, at) != kCentralHeader)
+      user_error("{}: the archive's directory is damaged at entry {}", path, i);
+    const std::int64_t name_bytes = number_at<std::uint16_t>(records, at + 28);
+    const std::int64_t extra_bytes = number_at<std::uint16_t>(records, at + 30);
+    const std::int64_t comment_bytes = number_at<std::uint16_t>(records, at + 32);
+    if (left < kCentralBytes + name_bytes + extra_bytes + comment_bytes)
+      user_error("{}: the archive's directory is damaged at entry {}", path, i);
+    ZipMember member;
+    member.name.assign(reinterpret_cast<const char*>(records.data() + at + kCentralBytes), static_cast<std::size_t>(name_bytes));
+    const auto flags = number_at<std::uint16_t>(records, at + 8);
+    const auto method = number_at<std::uint16_t>(records, at + 10);
+    if (flags & kEncrypted) user_error("{}: member '{}' is encrypted", path, member.name);
+    if (method != kStored && method != kDeflated)
+      user_error("{}: member '{}' uses compression method {}; expected stored or deflated", path, member.name, method);
+    member.deflated = method == kDeflated;
+    member.checksum = number_at<std::uint32_t>(records, at + 16);
+    member.packed_bytes = number_at<std::uint32_t>(records, at + 20);
+    member.bytes = number_at<std::uint32_t>(records, at + 24);
+    member.header_offset = number_at<std::uint32_t>(records, at + 42);
+    apply_extra(member,
+                std::span(records).subspan(static_cast<std::size_t>(at + kCentralBytes + name_bytes),
+                                           static_cast<std::size_t>(extra_bytes)),
+                path);
+    members_.push_back(std::move(member));
+    at += kCentralBytes + name_bytes + extra_bytes + comment_bytes;
+  }
+}
+
+std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
+  const std::string what = fmt::format("member '{}'", member.name);
+  const Bytes local = read_at(file_, member.header_offset, kLocalBytes, what);
+  if (number_at<std::uint32_t>(local, 0) != kLocalHeader)
+    user_error("{}: {} is damaged: no header where one should be", path(), what);
+  const std::int64_t begin =
+      member.header_offset + kLocalBytes + number_at<std::uint16_t>(local, 26) + number_at<std::uint16_t>(local, 28);
+  Bytes packed = read_at(file_, begin, member.packed_bytes, what);
+  // Deflate packs at most 1032 : 1, so a stated size beyond that is damage and not a reason to ask for the memory.
+  const bool sizes_fit =
+      member.deflated ? member.bytes >= 0 && member.bytes / 1040 <= member.packed_bytes : member.bytes == member.packed_bytes;
+  if (!sizes_fit) user_error("{}: {} is damaged: {} bytes cannot unpack to {}", path(), what, member.packed_bytes, member.bytes);
+  Bytes bytes;
+  if (member.deflated) {
+    bytes.resize(static_cast<std::size_t>(member.bytes));
+    if (!inflate_all(packed, bytes)) user_error("{}: {} is damaged: it does not unpack to {} bytes", path(), what, member.bytes);
+  } else {
+    bytes = std::move(packed);
+  }
+  if (checksum_of(bytes) != member.checksum) user_error("{}: {} is damaged: its checksum is wrong", path(), what);
+  return bytes;
+}
+
+void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes, bool deflate) {
+  OUTSIZE_CHECK(name.size() <= 0xFFFF);
+  const Bytes packed = deflate ? deflate_all(bytes) : Bytes();
+  const std::span<const std::byte> content = deflate ? std::span<const std::byte>(packed) : bytes;
+  ZipMember member{.name = name,
+                   .deflated = deflate,
+                   .checksum = checksum_of(bytes),
+                   .packed_bytes = static_cast<std::int64_t>(content.size()),
+                   .bytes = static_cast<std::int64_t>(bytes.size()),
+                   .header_offset = file_.position()};
+  // The local header has no offset: it needs ZIP64 for its sizes alone.
+  const bool large_sizes = std::max(member.bytes, member.packed_bytes) >= std::int64_t{kSeeExtra};
+  std::string record;
+  append(record, kLocalHeader);
+  append_common(record, member, large_sizes, large_sizes ? 20 : 0);
+  record += name;
+  if (large_sizes) {
+    append<std::uint16_t>(record, kExtra64);
+    append<std::uint16_t>(record, 16);
+    append(record, member.bytes);
+    append(record, member.packed_bytes);
+  }
+  file_.write(std::as_bytes(std::span(record)));
+  file_.write(content);
+  members_.push_back(std::move(member));
+}
+
+void ZipWriter::finish() {
+  const std::int64_t offset = file_.position();
+  for (const ZipMember& member : members_) {
+    const std::string record = central_record(member);
+    file_.write(std::as_bytes(std::span(record)));
+  }
+  const std::int64_t bytes = file_.position() - offset;
+  const auto count = static_cast<std::int64_t>(members_.size());
+  const bool needs_64 = offset >= std::int64_t{kSeeExtra} || bytes >= std::int64_t{kSeeExtra} || count >= kSeeEnd64;
+  std::string record;
+  if (needs_64) {
+    const std::int64_t position = file_.position();
+    append(record, kEnd64);
+    append<std::int64_t>(record, kEnd64Bytes - 12);
+    append<std::uint16_t>(record, kVersion64);
+    append<std::uint16_t>(record, kVersion64);
+    append<std::uint32_t>(record, 0);
+    append<std::uint32_t>(record, 0);
+    append(record, count);
+    append(record, count);
+    append(record, bytes);
+    append(record, offset);
+    append(record, kEnd64Locator);
+    append<std::uint32_t>(record, 0);
+    append(record, position);
+    append<std::uint32_t>(record, 1);
+  }
+  append(record, kEnd);
+  append<std::uint32_t>(record, 0);  // disks
+  append<std::uint16_t>(record, needs_64 ? kSeeEnd64 : static_cast<std::uint16_t>(count));
+  append<std::uint16_t>(record, needs_64 ? kSeeEnd64 : static_cast<std::uint16_t>(count));
+  append<std::uint32_t>(record, needs_64 ? kSeeExtra : static_cast<std::uint32_t>(bytes));
+  append<std::uint32_t>(record, needs_64 ? kSeeExtra : static_cast<std::uint32_t>(offset));
+  append<std::uint16_t>(record, 0);  // comment
+  file_.write(std::as_bytes(std::span(record)));
+  file_.commit();
+}
+
+}  // namespace outsize

@@ -1,0 +1,94 @@
+#pragma once
+
+#include "ops/cases.h"
+
+namespace outsize {
+
+inline OpCases cases_batch_norm() {
+  return {
+      {"basic", R"(
+graph batch_norm_basic
+input x f32[2, 11, 9, 7]
+param gamma f32[11] init=uniform:1
+param beta f32[11] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta)
+output y
+)"},
+      {"relu", R"(
+graph batch_norm_relu
+input x f32[3, 16, 6, 8]
+param gamma f32[16] init=uniform:1
+param beta f32[16] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats) eps=0.01
+apply: y = batch_norm_apply(x, moments, gamma, beta) activation=relu
+output y
+)"},
+      {"residual_relu", R"(
+graph batch_norm_residual_relu
+input x f32[2, 5, 7, 6]
+input residual f32[2, 5, 7, 6]
+param gamma f32[5] init=uniform:1
+param beta f32[5] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta, residual) activation=relu
+output y
+)"},
+      {"residual", R"(
+graph batch_norm_residual
+input x f32[1, 24, 5, 5]
+input residual f32[1, 24, 5, 5]
+param gamma f32[24] init=uniform:1
+param beta f32[24] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta, residual)
+output y
+)"},
+      // What fusion makes one op of: the norm, the other branch as its residual, and the activation.
+      {"then_add_relu", R"(
+graph batch_norm_then_add_relu
+input x f32[2, 5, 7, 6]
+input branch f32[2, 5, 7, 6]
+param gamma f32[5] init=uniform:1
+param beta f32[5] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: normalized = batch_norm_apply(x, moments, gamma, beta)
+add: sum = add(branch, normalized)
+relu: y = relu(sum)
+output y
+)"},
+      // The sum reads the norm twice, so that no other branch is there to be the residual.
+      {"then_add_itself", R"(
+graph batch_norm_then_add_itself
+input x f32[2, 5, 4, 3]
+param gamma f32[5] init=uniform:1
+param beta f32[5] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: normalized = batch_norm_apply(x, moments, gamma, beta)
+add: sum = add(normalized, normalized)
+relu: y = relu(sum)
+output y
+)"},
+      {"running", R"(
+graph batch_norm_running
+input x f32[4, 6, 5, 3]
+param gamma f32[6] init=uniform:1
+param beta f32[6] init=uniform:1
+state running_mean f32[6] init=zeros
+state running_var f32[6] init=ones
+stats: stats = batch_norm_stats(x)
+update: running_mean.next, running_var.next = batch_norm_update(running_mean, running_var, stats) momentum=0.3
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta)
+output y
+)"},
+  };
+}
+
+}  // namespace outsize

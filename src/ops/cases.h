@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace outsize {
+
+// One case of an op: a small graph in the text form, written in f32 (the driver also runs it in f64). From it the driver makes
+// the forward check of every backend against reference f64, the gradient check against finite differences, the box check of the
+// op and of its backward ops, and the benchmark.
+struct OpCase {
+  std::string name;
+  std::string graph;               // ends with `output NAME`; that output is differentiated
+  std::int64_t integer_limit = 2;  // integer inputs are drawn from [0, limit)
+  bool differentiate = true;       // false: forward only
+};
+
+using OpCases = std::vector<OpCase>;
+
+}  // namespace outsize

@@ -1,0 +1,18 @@
+#include "ops/registry.h"
+
+namespace outsize {
+
+#define OUTSIZE_DECLARE(name) void cpu_##name(KernelTable&);
+OUTSIZE_OPS(OUTSIZE_DECLARE)
+#undef OUTSIZE_DECLARE
+
+KernelTable cpu_kernels() {
+  KernelTable table;
+  table.backend = "cpu";
+#define OUTSIZE_ADD(name) cpu_##name(table);
+  OUTSIZE_OPS(OUTSIZE_ADD)
+#undef OUTSIZE_ADD
+  return table;
+}
+
+}  // namespace outsize

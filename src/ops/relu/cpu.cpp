@@ -1,0 +1,62 @@
+#include "ops/cpu_support.h"
+#include "ops/registry.h"
+
+namespace outsize {
+
+namespace {
+
+// A NaN stays one: it is not below zero.
+OUTSIZE_CLONES void relu(const float* x, float* y, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0.0f : x[i];
+}
+
+OUTSIZE_CLONES void relu_grad(const float* dy, const float* y, float* dx, std::int64_t count) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
+}
+
+class Relu : public Kernel {
+ public:
+  explicit Relu(std::int64_t elements) : elements_(elements) {}
+  std::string name() const override { return "loops"; }
+  void run(const KernelRun& run) const override {
+    const float* const x = f32(run.in[0]);
+    float* const y = f32(run.out[0]);
+    parallel_chunks(elements_, elements_ * 8, [&](std::int64_t from, std::int64_t count) { relu(x + from, y + from, count); });
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+class ReluGrad : public Kernel {
+ public:
+  explicit ReluGrad(std::int64_t elements) : elements_(elements) {}
+  std::string name() const override { return "loops"; }
+  void run(const KernelRun& run) const override {
+    const float* const dy = f32(run.in[0]);
+    const float* const y = f32(run.in[1]);
+    float* const dx = f32(run.out[0]);
+    parallel_chunks(elements_, elements_ * 12,
+                    [&](std::int64_t from, std::int64_t count) { relu_grad(dy + from, y + from, dx + from, count); });
+  }
+
+ private:
+  std::int64_t elements_;
+};
+
+template <class Made>
+std::unique_ptr<Kernel> make(const Call& call, const StorageRule& storage) {
+  require_f32(call);
+  return std::make_unique<Made>(output_elements(call, storage, 0));
+}
+
+}  // namespace
+
+void cpu_relu(KernelTable& table) {
+  table.add("relu", make<Relu>);
+  table.add("relu_grad", make<ReluGrad>);
+}
+
+}  // namespace outsize

@@ -1,0 +1,51 @@
+#include "ops/expect.h"
+#include "ops/registry.h"
+
+namespace outsize {
+namespace {
+
+class Relu final : public OpDef {
+ public:
+  std::string_view kind() const override { return "relu"; }
+  std::string_view help() const override { return "y = max(x, 0), element by element"; }
+  std::vector<std::string_view> input_names() const override { return {"x"}; }
+
+  std::vector<ValueType> infer(const OpSite& site) const override {
+    expect_float(site, 0);
+    return {site.in(0)};
+  }
+
+  void gradient(GradientContext& context) const override {
+    if (context.wants(0)) context.contribute(0, context.emit("relu_grad", "grad", {context.gradient(0), context.output(0)})[0]);
+  }
+
+  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  bool cheap(const OpSite&) const override { return true; }
+};
+
+class ReluGrad final : public OpDef {
+ public:
+  std::string_view kind() const override { return "relu_grad"; }
+  std::string_view help() const override { return "the gradient of relu: dx = dy where y > 0, else 0"; }
+  std::vector<std::string_view> input_names() const override { return {"dy", "y"}; }
+
+  std::vector<ValueType> infer(const OpSite& site) const override {
+    expect_float(site, 0);
+    expect_type(site, 1, site.in(0), "as dy");
+    return {site.in(0)};
+  }
+  Role output_role(const OpSite&, int) const override { return Role::gradient; }
+
+  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  bool cheap(const OpSite&) const override { return true; }
+};
+
+}  // namespace
+
+void define_relu(OpList& list) {
+  static const Relu relu;
+  static const ReluGrad relu_grad;
+  list.insert(list.end(), {&relu, &relu_grad});
+}
+
+}  // namespace outsize

@@ -1,0 +1,133 @@
+#include <vector>
+
+#include "graph/opdef.h"
+#include "plan/plan.h"
+
+namespace outsize {
+
+namespace {
+
+// Follows a plan value by value: what is on the device, what is in a lower tier, which version persistent values have.
+class Checker {
+ public:
+  Checker(const Graph& graph, const Plan& plan)
+      : graph_(graph),
+        plan_(plan),
+        device_(static_cast<std::size_t>(graph.value_count()), false),
+        lower_(static_cast<std::size_t>(graph.value_count()), false),
+        replaced_(static_cast<std::size_t>(graph.value_count()), false),
+        runs_(static_cast<std::size_t>(graph.op_count()), 0) {}
+
+  void run() {
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId(v));
+      if (!value.producer) (plan_.home_of(ValueId(v)) == Tier::device ? device_ : lower_)[static_cast<std::size_t>(v)] = true;
+    }
+    for (const Step& step : plan_.steps) {
+      ++step_;
+      if (const auto* run = std::get_if<RunStep>(&step)) op(run->op, "");
+      if (const auto* out = std::get_if<OutStep>(&step)) {
+        if (!at(device_, out->value)) fail("out {}: it is not on the device there", name(out->value));
+        if (out->tier == Tier::device) fail("out {}: the tier must be host or disk", name(out->value));
+        at(lower_, out->value) = true;
+      }
+      if (const auto* in = std::get_if<InStep>(&step)) {
+        if (!at(lower_, in->value)) fail("in {}: it is in no lower tier there; an `out` must come before", name(in->value));
+        at(device_, in->value) = true;
+      }
+      if (const auto* drop = std::get_if<DropStep>(&step)) {
+        if (!at(device_, drop->value)) fail("drop {}: it is not on the device there", name(drop->value));
+        if (graph_.value(drop->value).persistent()) fail("drop {}: it must outlive the step", name(drop->value));
+        at(device_, drop->value) = false;
+      }
+      if (const auto* pass = std::get_if<PassStep>(&step)) tiled(plan_.passes[static_cast<std::size_t>(pass->pass)]);
+    }
+    for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
+      const Op& op = graph_.op(OpId(o));
+      const bool changes_state = !op.def->updates({graph_, op}).empty();
+      if (changes_state && runs_[static_cast<std::size_t>(o)] != 1)
+        user_error("plan: op {} changes persistent values and must run exactly once; it runs {} times", op.name,
+                   runs_[static_cast<std::size_t>(o)]);
+    }
+    for (ValueId output : graph_.outputs())
+      if (!at(device_, output) && !at(lower_, output))
+        user_error("plan: the graph's output {} is nowhere at the end", name(output));
+  }
+
+ private:
+  std::vector<bool>::reference at(std::vector<bool>& set, ValueId value) { return set[static_cast<std::size_t>(value.index)]; }
+  const std::string& name(ValueId value) const { return graph_.value(value).name; }
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+    user_error("plan, step {}: {}", step_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void op(OpId id, const std::string& where) {
+    const Op& op = graph_.op(id);
+    for (ValueId input : op.inputs) {
+      if (at(replaced_, input)) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
+      if (!at(device_, input))
+        fail("{}op {} reads {}, which was never produced or is no longer on the device; run its producer{} or `in` before it",
+             where, op.name, name(input),
+             graph_.value(input).producer ? " (op " + graph_.op(graph_.value(input).producer).name + ")" : "");
+    }
+    made(id);
+  }
+
+  void made(OpId id) {
+    const Op& op = graph_.op(id);
+    ++runs_[static_cast<std::size_t>(id.index)];
+    for (ValueId output : op.outputs) at(device_, output) = true;
+    for (const InPlacePair& update : op.def->updates({graph_, op}))
+      at(replaced_, op.inputs[static_cast<std::size_t>(update.input)]) = true;
+  }
+
+  // Inside a pass a value may also come by windows from its home in a lower tier; what the pass makes stays, if anything reads it
+  // later, in its home.
+  void tiled(const Pass& pass) {
+    std::vector<ValueId> here;
+    const std::string where = "pass " + pass.name + ": ";
+    for (OpId id : pass.ops) {
+      const Op& op = graph_.op(id);
+      if (!op.def->updates({graph_, op}).empty()) fail("{}op {} changes persistent values; run it outside", where, op.name);
+      for (ValueId input : op.inputs)
+        if (!at(device_, input) && !at(lower_, input))
+          fail("{}op {} reads {}, which was never produced; run its producer before, or put it into the pass", where, op.name,
+               name(input));
+      made(id);
+      for (ValueId output : op.outputs) here.push_back(output);
+    }
+    for (ValueId value : here)
+      if (plan_.home_of(value) != Tier::device) {
+        at(device_, value) = false;
+        at(lower_, value) = true;
+      }
+    if (!pass.saved_by.empty()) {
+      bool found = false;
+      for (const Pass& other : plan_.passes) {
+        if (&other == &pass) break;
+        found = found || other.name == pass.saved_by;
+      }
+      if (!found) fail("{}saved_by={}: no earlier pass has that name", where, pass.saved_by);
+    }
+    for (ValueId shared : pass.share) {
+      bool known = false;
+      for (OpId id : pass.ops)
+        for (ValueId output : graph_.op(id).outputs)
+          known = known || output == shared || graph_.value(output).gradient_of == shared;
+      if (!known) fail("{}share: neither {} nor its gradient is made in this pass", where, name(shared));
+    }
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  std::vector<bool> device_, lower_, replaced_;
+  std::vector<int> runs_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace
+
+void check_plan(const Graph& graph, const Plan& plan) { Checker(graph, plan).run(); }
+
+}  // namespace outsize

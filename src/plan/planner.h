@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/profile.h"
+#include "plan/plan.h"
+
+namespace outsize {
+
+// What a planner is given.
+struct PlanRequest {
+  const Graph& graph;
+  const Profile& profile;
+  StorageRule storage;
+  std::int64_t device_budget = 0;  // bytes; 0: no limit
+  std::int64_t host_budget = 0;
+  std::int64_t disk_budget = 0;
+};
+
+// A planner: (graph, profile, budgets) → plan. It throws BudgetError when it knows that none of its plans fits.
+struct Planner {
+  std::string_view name;
+  std::string_view help;
+  Plan (*make)(const PlanRequest& request);
+};
+
+// All planners, in the order of `outsize compare`.
+const std::vector<Planner>& planners();
+// Throws UserError with the nearest name when there is none.
+const Planner& find_planner(std::string_view name);
+
+}  // namespace outsize

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/opdef.h"
+#include "plan/plan.h"
+
+namespace outsize {
+
+// How an op of a pass gets its boxes in a tile.
+enum class OpMode : std::uint8_t {
+  gather,  // upstream of the driver: on demand, from the box of its output
+  push,    // downstream of it: from the box of its driver input
+  front,   // a gradient computed by gather as far as its inputs reach (gradients=gather)
+};
+
+// What a value is to a pass.
+enum class ValueClass : std::uint8_t {
+  none,      // not touched
+  external,  // made elsewhere, read by windows
+  gathered,  // made here by gather
+  pushed,    // made here by push, tile by tile
+  fronted,   // made here by front
+  reduced,   // made here, combined over tiles, complete only after the pass
+};
+
+// The boxes of one value in one tile. `present` is the hull of the others and what the tile's piece holds.
+struct TileBoxes {
+  Box present;
+  Box compute;  // computed in this tile; for pushed gradients: complete here, and what the ops downstream consume
+  Box carry;    // taken over from the neighbouring tile
+  Box owned;    // disjoint over tiles, covering the value
+};
+
+// The window algebra of a pass: which boxes every op reads and writes in every tile. Boxes are separable, so one line of tiles a
+// dimension is computed and a tile's boxes are put together from the lines.
+class PassTiles {
+ public:
+  // `reads_later(v)`: whether a step after the pass reads v, or the graph puts it out. Throws UserError naming pass, op and value
+  // when the pass cannot be tiled as it says.
+  PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later);
+
+  const Graph& graph() const { return graph_; }
+  const Pass& pass() const { return pass_; }
+  // Tiles a dimension of the driver.
+  const Dims& grid() const { return grid_; }
+  std::int64_t tiles() const { return grid_.product(); }
+  // The dimension whose tiles follow each other: the shared one, else the last with more than one tile.
+  int fast_dim() const { return fast_dim_; }
+  // Whether the tile comes first (last) along the fast dimension in processing order.
+  bool first_in_line(const Dims& tile) const { return tile[fast_dim_] == (pass_.descending ? grid_[fast_dim_] - 1 : 0); }
+  // The tile before (`by` = −1) or after (+1) in processing order along the fast dimension; rank 0 when there is none.
+  Dims neighbour(const Dims& tile, int by) const;
+  // The tile of rank `ordinal` in processing order.
+  Dims tile_at(std::int64_t ordinal) const;
+
+  OpMode mode(int op_of_pass) const { return modes_[static_cast<std::size_t>(op_of_pass)]; }
+  ValueClass value_class(ValueId value) const { return classes_[static_cast<std::size_t>(value.index)]; }
+  bool shared(ValueId value) const { return shared_[static_cast<std::size_t>(value.index)]; }
+  bool leaves(ValueId value) const { return leaves_[static_cast<std::size_t>(value.index)]; }
+  // All values the pass touches, ascending.
+  const std::vector<ValueId>& values() const { return values_; }
+
+  TileBoxes boxes(ValueId value, const Dims& tile) const;
+  // The box of output 0 (gather, front) or of the driver input (push) that drives the op's call in the tile; may be empty.
+  Box driving_box(int op_of_pass, const Dims& tile) const;
+  // The boxes of the op's call in the tile: gather() or push() from driving_box().
+  CallBoxes call(int op_of_pass, const Dims& tile) const;
+  // Whether the boxes of a pushed value that leaves the pass are disjoint over tiles and cover it: then it is stored, not summed.
+  bool stored_disjoint(ValueId value) const;
+
+  // How many tiles from `tile` on, along the fast dimension, have the same boxes up to a shift by a fixed step a value.
+  std::int64_t repeats(const Dims& tile) const;
+  // That shift along the fast dimension from `tile` to the next one.
+  std::int64_t step(ValueId value, const Dims& tile) const;
+
+ private:
+  struct Intervals {
+    Interval need, compute, carry, owned;
+  };
+  // values × tiles of one dimension
+  struct Line {
+    std::vector<std::vector<Intervals>> of;      // by slot of the value, then tile
+    std::vector<std::vector<Interval>> driving;  // by op of the pass, then tile
+  };
+
+  void classify(const std::vector<bool>& read_later);
+  Line make_line(int dim) const;
+  void push_phase(int dim, Line& line) const;
+  void demand_phase(int dim, Line& line) const;
+  void settle_gradient(int dim, Line& line, ValueId value, bool owned_terms) const;
+  void settle_fronts(Line& line) const;
+  Interval furthest(int dim, const Op& op, const Line& line, std::int64_t tile, std::int64_t from) const;
+  Box whole_with(ValueId value, int dim, Interval range) const;
+  OpSite site(int op_of_pass) const { return {graph_, graph_.op(pass_.ops[static_cast<std::size_t>(op_of_pass)])}; }
+  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[static_cast<std::size_t>(value.index)]); }
+  bool same_up_to_step(const Dims& a, const Dims& b) const;
+
+  const Graph& graph_;
+  const Pass& pass_;
+  Dims grid_;
+  int fast_dim_ = 0;
+  std::vector<OpMode> modes_;
+  std::vector<ValueClass> classes_;
+  std::vector<bool> shared_;
+  std::vector<bool> leaves_;
+  std::vector<bool> owned_wanted_;  // stored or reduced over: owned boxes must cover the value
+  std::vector<int> slots_;
+  std::vector<ValueId> values_;
+  std::vector<Line> lines_;  // by dimension of the driver
+};
+
+}  // namespace outsize

@@ -1,0 +1,375 @@
+#include "program/check.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+#include "base/bytes.h"
+#include "program/check_contents.h"
+
+namespace outsize {
+namespace {
+
+// The bytes of two pieces meet.
+bool overlap(const Piece& a, const Piece& b) {
+  return a.tier == b.tier && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+bool disjoint(const Box& a, const Box& b) {
+  for (int i = 0; i < a.rank(); ++i)
+    if (a.lo[i] >= b.hi[i] || b.lo[i] >= a.hi[i]) return true;
+  return false;
+}
+
+class ProgramChecker {
+ public:
+  ProgramChecker(const Graph& graph, const Program& program) : graph_(graph), program_(program), contents_(graph, program) {}
+
+  void run(std::int64_t device_budget) {
+    check_pieces();
+    check_peaks(device_budget);
+    check_lifetimes();
+    check_loops();
+    for (const Binding& binding : program_.inputs) contents_.place(binding.value, bound(binding));
+    for (const Binding& binding : program_.persistent) contents_.place(binding.value, bound(binding));
+    walk();
+    for (const Binding& binding : program_.outputs) contents_.expect_at_end(binding.value, bound(binding));
+    for (const Binding& binding : program_.persistent) contents_.expect_at_end(binding.value, bound(binding));
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
+    internal_error("program {}: {}", program_.name, fmt::format(format, std::forward<Args>(args)...));
+  }
+  std::int32_t count() const { return static_cast<std::int32_t>(program_.instructions.size()); }
+  bool exists(PieceId id) const { return id && id.index < static_cast<std::int32_t>(program_.pieces.size()); }
+  // Pieces that no instruction and no binding needs have no place.
+  static bool placed(const Piece& piece) { return piece.offset >= 0; }
+
+  PieceId bound(const Binding& binding) const {
+    const Value& value = graph_.value(binding.value);
+    if (!exists(binding.piece)) fail("{} has no piece", value.name);
+    const Piece& piece = program_.piece(binding.piece);
+    if (!placed(piece)) fail("{} of {} has no offset", piece.label, value.name);
+    if (piece.bytes < stored_bytes(program_.storage, value.type, value.type.shape))
+      fail("{} is bound to {}, whose {} bytes cannot hold it", value.name, piece.label, piece.bytes);
+    return binding.piece;
+  }
+
+  // --- what holds without running anything
+
+  void check_pieces() const {
+    for (const Piece& piece : program_.pieces) {
+      if (piece.bytes < 0) fail("{} has {} bytes", piece.label, piece.bytes);
+      if (piece.value && piece.type != graph_.value(piece.value).type)
+        fail("{} is typed {}, but its value is {}", piece.label, to_string(piece.type), to_string(graph_.value(piece.value).type));
+      if (placed(piece) && !piece.persistent &&
+          (piece.first < 0 || piece.first > piece.last || piece.last > std::max(0, count() - 1)))
+        fail("{} lives from instruction {} to {} of {}", piece.label, piece.first, piece.last, count());
+      if (!piece.shares) continue;
+      if (!exists(piece.shares)) fail("{} shares the bytes of a piece that does not exist", piece.label);
+      const Piece& other = program_.piece(piece.shares);
+      if (other.tier != piece.tier || other.offset != piece.offset)
+        fail("{} at {} is to take over the bytes of {} at {}", piece.label, piece.offset, other.label, other.offset);
+    }
+  }
+
+  void check_peaks(std::int64_t device_budget) const {
+    std::int64_t peaks[3] = {0, 0, 0};
+    for (const Piece& piece : program_.pieces) {
+      std::int64_t& peak = peaks[static_cast<std::size_t>(piece.tier)];
+      if (placed(piece)) peak = std::max(peak, piece.offset + piece.bytes);
+    }
+    for (std::size_t tier = 0; tier < 3; ++tier)
+      if (peaks[tier] != program_.peak_bytes[tier])
+        fail("the {} peak is stated as {} bytes, but its pieces reach {}", name_of(static_cast<Tier>(tier)),
+             program_.peak_bytes[tier], peaks[tier]);
+    if (device_budget > 0 && peaks[0] > device_budget)
+      fail("the device peak of {} bytes exceeds the budget of {} by {} bytes", peaks[0], device_budget, peaks[0] - device_budget);
+  }
+
+  // No two pieces that live at the same instruction share a byte, except by taking over in place: such a chain counts as one piece.
+  void check_lifetimes() const {
+    struct Life {
+      std::int64_t first, last, end;
+    };
+    const auto pieces = program_.pieces.size();
+    std::vector<Life> lives(pieces, {0, -1, 0});
+    for (std::size_t p = 0; p < pieces; ++p) {
+      const Piece& piece = program_.pieces[p];
+      if (!placed(piece) || piece.bytes == 0) continue;
+      std::size_t root = p;
+      for (std::size_t steps = 0; program_.pieces[root].shares; ++steps) {
+        if (steps == pieces) fail("{} shares bytes with itself", piece.label);
+        root = static_cast<std::size_t>(program_.pieces[root].shares.index);
+      }
+      Life& life = lives[root];
+      const std::int64_t first = piece.persistent ? 0 : piece.first;
+      const std::int64_t last = piece.persistent ? std::max(0, count() - 1) : piece.last;
+      life = life.last < 0 ? Life{first, last, 0} : Life{std::min(life.first, first), std::max(life.last, last), life.end};
+      life.end = std::max(life.end, piece.offset + piece.bytes);
+    }
+    std::vector<std::size_t> order;
+    for (std::size_t p = 0; p < pieces; ++p)
+      if (lives[p].last >= 0) order.push_back(p);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
+    std::map<std::int64_t, std::size_t> live[3];  // by tier and offset
+    using Ending = std::pair<std::int64_t, std::size_t>;
+    std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings;
+    for (const std::size_t p : order) {
+      for (; !endings.empty() && endings.top().first < lives[p].first; endings.pop()) {
+        const Piece& gone = program_.pieces[endings.top().second];
+        live[static_cast<std::size_t>(gone.tier)].erase(gone.offset);
+      }
+      const Piece& piece = program_.pieces[p];
+      auto& here = live[static_cast<std::size_t>(piece.tier)];
+      const auto above = here.lower_bound(piece.offset);
+      const auto below = above == here.begin() ? here.end() : std::prev(above);
+      for (const auto& other : {above, below}) {
+        if (other == here.end() || other->first >= lives[p].end || lives[other->second].end <= piece.offset) continue;
+        fail("{} at {} and {} at {} overlap and both live at instruction {}", piece.label, piece.offset,
+             program_.pieces[other->second].label, other->first, lives[p].first);
+      }
+      here.emplace(piece.offset, p);
+      endings.emplace(lives[p].last, p);
+    }
+  }
+
+  void check_loops() const {
+    std::int32_t end = 0;
+    for (const Loop& loop : program_.loops) {
+      if (loop.begin < end || loop.end <= loop.begin || loop.end > count() || loop.count < 1)
+        fail("a loop of instructions {} to {} runs {} times, after one that ends at {} (of {})", loop.begin, loop.end, loop.count,
+             end, count());
+      end = loop.end;
+    }
+  }
+
+  // --- what happens
+
+  void walk() {
+    std::size_t loop = 0;
+    for (std::int32_t i = 0; i < count();) {
+      const bool looping = loop < program_.loops.size() && program_.loops[loop].begin == i;
+      const std::int32_t end = looping ? program_.loops[loop].end : i + 1;
+      const std::int64_t iterations = looping ? program_.loops[loop].count : 1;
+      for (std::int64_t iteration = 0; iteration < iterations; ++iteration)
+        for (std::int32_t k = i; k < end; ++k) visit(k, iteration);
+      if (looping) ++loop;
+      i = end;
+    }
+  }
+
+  void visit(std::int32_t index, std::int64_t iteration) {
+    const Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
+    order_.issue(instruction.lane);
+    moment_.instruction = index;
+    moment_.iteration = iteration;
+    moment_.lane = instruction.lane;
+    moment_.ordinal = order_.issued(instruction.lane);
+    for (const Wait& wait : instruction.waits) {
+      const std::int64_t wanted = wait.count + iteration * wait.per_iteration;
+      if (!order_.wait(instruction.lane, wait.lane, wanted))
+        fail("{} waits for {} >= {}, but only {} are issued before it: a deadlock", here(), name_of(wait.lane), wanted,
+             order_.issued(wait.lane) - (wait.lane == instruction.lane ? 1 : 0));
+    }
+    moment_.before = order_.before(instruction.lane);
+
+    resolve(instruction.reads, iteration, reads_);
+    resolve(instruction.writes, iteration, writes_);
+    check_form(instruction);
+    check_aliases(instruction);
+    touch(instruction);
+  }
+
+  // An operand in one iteration. `moved` is used only if it moves.
+  struct Resolved {
+    Access access;
+    bool empty = false;
+    Box moved_holds;
+    Box moved_box;
+  };
+
+  void resolve(const std::vector<Operand>& operands, std::int64_t iteration, std::vector<Resolved>& resolved) {
+    resolved.resize(operands.size());
+    for (std::size_t k = 0; k < operands.size(); ++k) {
+      const Operand& operand = operands[k];
+      Resolved& r = resolved[k];
+      if (!exists(operand.piece)) fail("{} names a piece that does not exist", here());
+      const Piece& piece = program_.piece(operand.piece);
+      const int rank = piece.type.shape.rank();
+      const auto bad_step = [&](const Dims& step) { return step.rank() != 0 && step.rank() != rank; };
+      if (operand.holds.rank() != rank || operand.box.rank() != rank || bad_step(operand.holds_step) || bad_step(operand.box_step))
+        fail("{} takes {} {} of {}, which is {}", here(), piece.label, to_string(operand.box), to_string(operand.holds),
+             to_string(piece.type));
+      r.access = {operand.piece, &operand.holds, &operand.box};
+      if (operand.holds_step.rank() > 0 && iteration > 0) {
+        r.moved_holds = operand.holds.shifted(operand.holds_step, iteration);
+        r.access.holds = &r.moved_holds;
+      }
+      if (operand.box_step.rank() > 0 && iteration > 0) {
+        r.moved_box = operand.box.shifted(operand.box_step, iteration);
+        r.access.box = &r.moved_box;
+      }
+      if (program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero)
+        r.access.box = r.access.holds;
+      r.empty = r.access.box->empty();
+      if (!r.empty) check_access(piece, r.access);
+    }
+  }
+
+  void check_access(const Piece& piece, const Access& access) const {
+    const Box& holds = *access.holds;
+    if (!placed(piece)) fail("{} takes {}, which has no offset", here(), piece.label);
+    if (!piece.persistent && (moment_.instruction < piece.first || moment_.instruction > piece.last))
+      fail("{} takes {}, which lives from instruction {} to {}", here(), piece.label, piece.first, piece.last);
+    if (!holds.contains(*access.box))
+      fail("{} takes {} of {}, which holds only {}", here(), to_string(*access.box), piece.label, to_string(holds));
+    for (int i = 0; i < holds.rank(); ++i)
+      if (holds.lo[i] < 0 || holds.hi[i] > piece.type.shape[i])
+        fail("{} takes {} as holding {}, outside {}", here(), piece.label, to_string(holds), to_string(piece.type));
+    const std::int64_t bytes = stored_bytes(program_.storage, piece.type, holds.shape());
+    if (bytes > piece.bytes)
+      fail("{} takes {} as holding {}: {} bytes in a piece of {}", here(), piece.label, to_string(holds), bytes, piece.bytes);
+  }
+
+  // The operands are those that the action takes, of the right tier and type.
+  void check_form(const Instruction& instruction) const {
+    const auto count_is = [&](std::size_t reads, std::size_t writes) {
+      if (reads_.size() != reads || writes_.size() != writes)
+        fail("{} takes {} reads and {} writes, expected {} and {}", here(), reads_.size(), writes_.size(), reads, writes);
+    };
+    const auto moves = [&](Tier from, Tier to) {
+      count_is(1, 1);
+      if (tier(reads_[0]) != from || tier(writes_[0]) != to)
+        fail("{} moves from {} to {}", here(), name_of(tier(reads_[0])), name_of(tier(writes_[0])));
+      expect_same_box();
+    };
+    switch (instruction.action) {
+      case Action::kernel: return check_kernel(instruction);
+      case Action::copy: return moves(Tier::device, Tier::device);
+      case Action::copy_out: return moves(Tier::device, Tier::host);
+      case Action::copy_in: return moves(Tier::host, Tier::device);
+      case Action::disk_out: return moves(Tier::host, Tier::disk);
+      case Action::disk_in: return moves(Tier::disk, Tier::host);
+      case Action::zero: return count_is(0, 1);
+      case Action::combine:
+        count_is(2, 1);
+        if (reads_[1].access.piece != writes_[0].access.piece || *reads_[1].access.box != *writes_[0].access.box)
+          fail("{} adds to {} but does not read the same of it", here(), label(writes_[0]));
+        return expect_same_box();
+    }
+  }
+
+  void check_kernel(const Instruction& instruction) const {
+    if (!instruction.op || instruction.op.index >= graph_.op_count()) fail("{} runs an op that does not exist", here());
+    const Op& op = graph_.op(instruction.op);
+    if (reads_.size() != op.inputs.size() || writes_.size() != op.outputs.size())
+      fail("{} takes {} reads and {} writes, expected {} and {}", here(), reads_.size(), writes_.size(), op.inputs.size(),
+           op.outputs.size());
+    const auto check = [&](const Resolved& r, ValueId value) {
+      if (tier(r) != Tier::device) fail("{} takes {} in the {} tier", here(), label(r), name_of(tier(r)));
+      if (program_.piece(r.access.piece).type != graph_.value(value).type)
+        fail("{} takes {} as {}, which is {}", here(), label(r), graph_.value(value).name, to_string(graph_.value(value).type));
+    };
+    for (std::size_t i = 0; i < reads_.size(); ++i) check(reads_[i], op.inputs[i]);
+    for (std::size_t i = 0; i < writes_.size(); ++i) check(writes_[i], op.outputs[i]);
+  }
+
+  void expect_same_box() const {
+    const Access& from = reads_[0].access;
+    const Access& to = writes_[0].access;
+    if (*from.box != *to.box || program_.piece(from.piece).type != program_.piece(to.piece).type)
+      fail("{} moves {} {} to {} {}", here(), label(reads_[0]), to_string(*from.box), label(writes_[0]), to_string(*to.box));
+  }
+
+  // Within an instruction nothing that is written meets anything else it touches, unless the op may run in place there.
+  void check_aliases(const Instruction& instruction) const {
+    const PieceId scratch = instruction.workspace;
+    for (std::size_t w = 0; w < writes_.size(); ++w) {
+      if (writes_[w].empty) continue;
+      const Piece& target = program_.piece(writes_[w].access.piece);
+      if (scratch && overlap(target, program_.piece(scratch))) fail("{} writes {} into its own workspace", here(), target.label);
+      for (std::size_t other = 0; other < w; ++other)
+        if (!writes_[other].empty && clash(writes_[w].access, writes_[other].access))
+          fail("{} writes {} and {} to the same bytes", here(), target.label, label(writes_[other]));
+      for (std::size_t r = 0; r < reads_.size(); ++r) {
+        if (reads_[r].empty || !clash(writes_[w].access, reads_[r].access)) continue;
+        if (!in_place(instruction, w, r))
+          fail("{} writes {} over {}, which it reads, and may not do so in place", here(), target.label, label(reads_[r]));
+      }
+    }
+    if (!scratch) return;
+    if (!exists(scratch)) fail("{} has a workspace that does not exist", here());
+    const Piece& piece = program_.piece(scratch);
+    if (!placed(piece) || moment_.instruction < piece.first || moment_.instruction > piece.last || piece.tier != Tier::device)
+      fail("{} has the workspace {}, which is not there", here(), piece.label);
+    for (const Resolved& r : reads_)
+      if (!r.empty && overlap(piece, program_.piece(r.access.piece))) fail("{} reads {} from its own workspace", here(), label(r));
+  }
+
+  bool clash(const Access& a, const Access& b) const {
+    if (a.piece == b.piece) return *a.holds != *b.holds || !disjoint(*a.box, *b.box);
+    return overlap(program_.piece(a.piece), program_.piece(b.piece));
+  }
+
+  bool in_place(const Instruction& instruction, std::size_t write, std::size_t read) const {
+    const Access& to = writes_[write].access;
+    const Access& from = reads_[read].access;
+    if (*to.holds != *from.holds || *to.box != *from.box) return false;
+    if (to.piece != from.piece && program_.piece(to.piece).shares != from.piece) return false;
+    if (instruction.action == Action::combine) return read == 1;
+    if (instruction.action != Action::kernel) return false;
+    const OpSite site{graph_, graph_.op(instruction.op)};
+    const auto allows = [&](const std::vector<InPlacePair>& pairs) {
+      return std::any_of(pairs.begin(), pairs.end(), [&](const InPlacePair& pair) {
+        return pair.output == static_cast<int>(write) && pair.input == static_cast<int>(read);
+      });
+    };
+    return allows(site.op.def->in_place(site)) || allows(site.op.def->updates(site));
+  }
+
+  void touch(const Instruction& instruction) {
+    ValueId moved;
+    for (std::size_t i = 0; i < reads_.size(); ++i) {
+      if (reads_[i].empty) continue;
+      const ValueId found = contents_.read(moment_, reads_[i].access);
+      if (i == 0) moved = found;
+      const ValueId wanted = instruction.action == Action::kernel ? graph_.op(instruction.op).inputs[i] : moved;
+      if (found != wanted)
+        fail("{} expects {} in {}, but {} was written there", here(), name(wanted), label(reads_[i]), name(found));
+    }
+    if (instruction.workspace) contents_.scratch(moment_, instruction.workspace);
+    for (std::size_t i = 0; i < writes_.size(); ++i) {
+      if (writes_[i].empty) continue;
+      ValueId value = moved;
+      if (instruction.action == Action::kernel) value = graph_.op(instruction.op).outputs[i];
+      if (instruction.action == Action::zero) value = program_.piece(writes_[i].access.piece).value;
+      contents_.write(moment_, writes_[i].access, value);
+    }
+    for (const Resolved& r : reads_)
+      if (!r.empty) contents_.record_read(moment_, r.access);
+  }
+
+  std::string here() const { return contents_.describe(moment_); }
+  const std::string& label(const Resolved& r) const { return program_.piece(r.access.piece).label; }
+  std::string name(ValueId value) const { return value ? graph_.value(value).name : "nothing"; }
+  Tier tier(const Resolved& r) const { return program_.piece(r.access.piece).tier; }
+
+  const Graph& graph_;
+  const Program& program_;
+  Contents contents_;
+  HappensBefore order_;
+  Moment moment_;
+  std::vector<Resolved> reads_;  // of the instruction at hand; reused
+  std::vector<Resolved> writes_;
+};
+
+}  // namespace
+
+void check_program(const Graph& graph, const Program& program, std::int64_t device_budget) {
+  ProgramChecker(graph, program).run(device_budget);
+}
+
+}  // namespace outsize

@@ -1,0 +1,299 @@
+#include "program/check_contents.h"
+
+#include <limits>
+
+namespace outsize {
+namespace {
+
+bool meets(const Box& a, const Box& b) {
+  for (int i = 0; i < a.rank(); ++i)
+    if (a.lo[i] >= b.hi[i] || b.lo[i] >= a.hi[i]) return false;
+  return true;
+}
+
+// Calls `rest` with disjoint boxes that cover what `cut` leaves of `box`.
+template <class Rest>
+void without(Box box, const Box& cut, Rest rest) {
+  for (int i = 0; i < box.rank(); ++i) {
+    Box side = box;
+    if (box.lo[i] < cut.lo[i]) {
+      side.set(i, {box.lo[i], cut.lo[i]});
+      rest(side);
+    }
+    if (cut.hi[i] < box.hi[i]) {
+      side.set(i, {cut.hi[i], box.hi[i]});
+      rest(side);
+    }
+    box.set(i, intersect(box[i], cut[i]));
+  }
+}
+
+constexpr const char* kRead = "reads";
+constexpr const char* kWrite = "writes";
+
+}  // namespace
+
+void Parts::clear() {
+  dim_ = -1;
+  short_.clear();
+  long_.clear();
+}
+
+void Parts::add(const Part& part, const Box& whole) {
+  if (dim_ < 0) {
+    for (int i = 0; i < whole.rank() && dim_ < 0; ++i)
+      if (part.box.extent(i) < whole.extent(i)) {
+        dim_ = i;
+        reach_ = 2 * part.box.extent(i);
+      }
+  }
+  if (dim_ >= 0 && part.box.extent(dim_) <= reach_)
+    short_.emplace(part.box.lo[dim_], part);
+  else
+    long_.push_back(part);
+}
+
+template <class Visit>
+void Parts::each(const Box& box, Visit visit) const {
+  for (const Part& part : long_)
+    if (meets(part.box, box)) visit(part);
+  if (short_.empty()) return;
+  for (auto it = short_.upper_bound(box.lo[dim_] - reach_); it != short_.end() && it->first < box.hi[dim_]; ++it)
+    if (meets(it->second.box, box)) visit(it->second);
+}
+
+template <class Select>
+void Parts::take(const Box& box, const Box& whole, Select select) {
+  remains_.clear();
+  const auto cut = [&](const Part& part) {
+    if (!meets(part.box, box) || !select(part)) return false;
+    without(part.box, box, [&](const Box& rest) { remains_.push_back({rest, part.value, part.lane, part.ordinal}); });
+    return true;
+  };
+  std::erase_if(long_, cut);
+  if (!short_.empty()) {
+    auto it = short_.upper_bound(box.lo[dim_] - reach_);
+    while (it != short_.end() && it->first < box.hi[dim_]) it = cut(it->second) ? short_.erase(it) : std::next(it);
+  }
+  for (const Part& part : remains_) add(part, whole);
+}
+
+Contents::Contents(const Graph& graph, const Program& program) : graph_(graph), program_(program), stores_(program.pieces.size()) {}
+
+void Contents::place(ValueId value, PieceId id) {
+  Store& s = store(id);
+  if (s.owns) {
+    if (s.value != value)
+      internal_error("program {}: {} and {} are both to be in piece {} at the start", program_.name, graph_.value(s.value).name,
+                     graph_.value(value).name, label(id));
+    return;
+  }
+  const Moment start;
+  const Box whole = Box::whole(graph_.value(value).type.shape);
+  if (const PieceId other = begin(start, id, whole))
+    internal_error("program {}: {} and {} overlap, but both hold a value at the start", program_.name, label(id), label(other));
+  s.complete = true;
+  s.value = value;
+}
+
+ValueId Contents::read(const Moment& moment, const Access& access) const {
+  const Store& s = store(access.piece);
+  if (!s.owns) {
+    if (s.destroyed_by)
+      internal_error("program {}: {} reads {}, which {} has overwritten", program_.name, describe(moment), label(access.piece),
+                     label(s.destroyed_by));
+    internal_error("program {}: {} reads {}, which was never written", program_.name, describe(moment), label(access.piece));
+  }
+  if (s.holds != *access.holds)
+    internal_error("program {}: {} reads {} as if it held {}, but it holds {}", program_.name, describe(moment),
+                   label(access.piece), to_string(*access.holds), to_string(s.holds));
+  if (s.complete) {
+    if (s.written > moment.before[index_of(s.lane)]) fail_order(moment, s.lane, s.written, kRead, access.piece, access.piece);
+    return s.value;
+  }
+  ValueId value;
+  std::int64_t elements = 0;
+  if (!s.written_parts)
+    internal_error("program {}: {} reads {}, which is scratch", program_.name, describe(moment), label(access.piece));
+  s.written_parts->each(*access.box, [&](const Part& part) {
+    expect_order(moment, part, kRead, access.piece);
+    if (value && value != part.value)
+      internal_error("program {}: {} reads {} {}, which holds parts of both {} and {}", program_.name, describe(moment),
+                     label(access.piece), to_string(*access.box), graph_.value(value).name, graph_.value(part.value).name);
+    value = part.value;
+    elements += intersect(part.box, *access.box).elements();
+  });
+  if (elements != access.box->elements())
+    internal_error("program {}: {} reads {} {}, of which {} elements were never written", program_.name, describe(moment),
+                   label(access.piece), to_string(*access.box), access.box->elements() - elements);
+  return value;
+}
+
+void Contents::record_read(const Moment& moment, const Access& access) {
+  Store& s = store(access.piece);
+  const std::size_t lane = index_of(moment.lane);
+  s.reads[lane] = moment.ordinal;
+  if (!s.owns || s.holds != *access.holds) return;  // overwritten in place by this very instruction
+  if (*access.box == s.holds) {
+    s.whole_reads[lane] = moment.ordinal;
+    return;
+  }
+  // Of one lane only the latest read of an element matters: what follows it follows those before.
+  if (!s.read_parts) s.read_parts = std::make_unique<Parts>();
+  s.read_parts->take(*access.box, s.holds, [&](const Part& part) { return part.lane == moment.lane; });
+  s.read_parts->add({*access.box, {}, moment.lane, moment.ordinal}, s.holds);
+}
+
+void Contents::write(const Moment& moment, const Access& access, ValueId value) {
+  Store& s = store(access.piece);
+  if (!s.owns || s.holds != *access.holds) begin(moment, access.piece, *access.holds);
+  expect_order(moment, s.earlier, kWrite, access.piece, access.piece);
+  if (*access.box != s.holds) {
+    write_part(moment, access, value);
+  } else {
+    expect_order(moment, s.reads, kWrite, access.piece, access.piece);
+    expect_order(moment, s.writes, kWrite, access.piece, access.piece);
+    if (s.written_parts) s.written_parts->clear();
+    if (s.read_parts) s.read_parts->clear();
+    s.complete = true;
+    s.value = value;
+    s.lane = moment.lane;
+    s.written = moment.ordinal;
+  }
+  s.writes[index_of(moment.lane)] = moment.ordinal;
+}
+
+void Contents::write_part(const Moment& moment, const Access& access, ValueId value) {
+  Store& s = store(access.piece);
+  if (!s.written_parts) s.written_parts = std::make_unique<Parts>();
+  if (s.complete) {
+    s.written_parts->add({s.holds, s.value, s.lane, s.written}, s.holds);
+    s.complete = false;
+  }
+  const auto ordered = [&](const Part& part) {
+    expect_order(moment, part, kWrite, access.piece);
+    return true;
+  };
+  expect_order(moment, s.whole_reads, kWrite, access.piece, access.piece);
+  if (s.read_parts) s.read_parts->take(*access.box, s.holds, ordered);
+  s.written_parts->take(*access.box, s.holds, ordered);
+  s.written_parts->add({*access.box, value, moment.lane, moment.ordinal}, s.holds);
+}
+
+void Contents::scratch(const Moment& moment, PieceId id) {
+  Store& s = store(id);
+  if (!s.owns || s.complete || s.holds != Box{}) begin(moment, id, {});
+  expect_order(moment, s.writes, kWrite, id, id);
+  s.writes[index_of(moment.lane)] = moment.ordinal;
+}
+
+// The piece starts to hold `holds`: what its bytes held before is gone.
+PieceId Contents::begin(const Moment& moment, PieceId id, const Box& holds) {
+  Store& s = store(id);
+  expect_order(moment, s.reads, kWrite, id, id);
+  expect_order(moment, s.writes, kWrite, id, id);
+  Ordinals earlier = s.reads;
+  raise_to(earlier, s.writes);
+  const PieceId destroyed = s.owns ? PieceId{} : claim(moment, id, earlier);
+  s.owns = true;
+  s.holds = holds;
+  s.complete = false;
+  s.value = {};
+  s.destroyed_by = {};
+  s.whole_reads = {};
+  s.earlier = earlier;
+  if (s.written_parts) s.written_parts->clear();
+  if (s.read_parts) s.read_parts->clear();
+  return destroyed;
+}
+
+// Takes the piece's bytes from whoever has them.
+PieceId Contents::claim(const Moment& moment, PieceId id, Ordinals& earlier) {
+  const Piece& piece = program_.piece(id);
+  if (piece.bytes == 0) return {};
+  const std::int64_t first = piece.offset;
+  const std::int64_t end = piece.offset + piece.bytes;
+  std::map<std::int64_t, Range>& owners = owners_[static_cast<std::size_t>(piece.tier)];
+  PieceId destroyed;
+  auto range = owners.lower_bound(first);
+  if (range != owners.begin() && std::prev(range)->second.end > first) --range;
+  while (range != owners.end() && range->first < end) {
+    const auto [range_end, owner] = range->second;
+    if (owner != id) {
+      Store& other = store(owner);
+      expect_order(moment, other.reads, kWrite, id, owner);
+      expect_order(moment, other.writes, kWrite, id, owner);
+      raise_to(earlier, other.reads);
+      raise_to(earlier, other.writes);
+      if (other.owns) destroyed = owner;
+      other.owns = false;
+      other.destroyed_by = id;
+    }
+    const std::int64_t range_begin = range->first;
+    range = owners.erase(range);
+    if (range_begin < first) owners.emplace_hint(range, range_begin, Range{first, owner});
+    if (range_end > end) range = owners.emplace_hint(range, end, Range{range_end, owner});
+  }
+  owners.emplace_hint(range, first, Range{end, id});
+  return destroyed;
+}
+
+void Contents::expect_at_end(ValueId value, PieceId id) const {
+  Moment end;
+  end.before.fill(std::numeric_limits<std::int64_t>::max());
+  const Box whole = Box::whole(graph_.value(value).type.shape);
+  ValueId found = read(end, {id, &whole, &whole});
+  const ValueId last = found;
+  while (found && found != value) found = graph_.value(found).version_of;
+  if (found != value)
+    internal_error("program {}: {} should be in piece {} at the end, but {} is there", program_.name, graph_.value(value).name,
+                   label(id), graph_.value(last).name);
+}
+
+void Contents::expect_order(const Moment& moment, const Ordinals& accesses, const char* what, PieceId mine, PieceId theirs) const {
+  for (std::size_t l = 0; l < kLanes; ++l)
+    if (accesses[l] > moment.before[l]) fail_order(moment, static_cast<Lane>(l), accesses[l], what, mine, theirs);
+}
+
+void Contents::expect_order(const Moment& moment, const Part& part, const char* what, PieceId mine) const {
+  if (part.ordinal > moment.before[index_of(part.lane)]) fail_order(moment, part.lane, part.ordinal, what, mine, mine);
+}
+
+void Contents::fail_order(const Moment& moment, Lane lane, std::int64_t ordinal, const char* what, PieceId mine,
+                          PieceId theirs) const {
+  // Which instruction that was is worth finding only now.
+  std::int64_t issued = 0;
+  std::size_t loop = 0;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(program_.instructions.size());) {
+    const bool looping = loop < program_.loops.size() && program_.loops[loop].begin <= i;
+    const std::int32_t end = looping ? program_.loops[loop].end : i + 1;
+    const std::int64_t count = looping ? program_.loops[loop].count : 1;
+    for (std::int64_t iteration = 0; iteration < count; ++iteration)
+      for (std::int32_t k = i; k < end; ++k) {
+        if (program_.instructions[static_cast<std::size_t>(k)].lane != lane || ++issued != ordinal) continue;
+        const std::string same = mine == theirs ? "" : fmt::format(" in the bytes of {}", label(theirs));
+        internal_error("program {}: {} {} {}{}, but nothing makes it wait for {}: it needs {} >= {}", program_.name,
+                       describe(moment), what, label(mine), same, describe(k, iteration), name_of(lane), ordinal);
+      }
+    if (looping) ++loop;
+    i = end;
+  }
+  internal_error("program {}: {} {} {} unordered with instruction {} of lane {}", program_.name, describe(moment), what,
+                 label(mine), ordinal, name_of(lane));
+}
+
+std::string Contents::describe(const Moment& moment) const {
+  return moment.instruction < 0 ? "the caller" : describe(moment.instruction, moment.iteration);
+}
+
+std::string Contents::describe(std::int32_t index, std::int64_t iteration) const {
+  const Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
+  std::string text = fmt::format("instruction {} ({}", index, name_of(instruction.action));
+  if (instruction.op) text += " " + graph_.op(instruction.op).name;
+  text += fmt::format(" on {}", name_of(instruction.lane));
+  for (const Loop& loop : program_.loops)
+    if (loop.begin <= index && index < loop.end) text += fmt::format(", iteration {}", iteration);
+  return text + ")";
+}
+
+}  // namespace outsize

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "program/check_order.h"
+
+namespace outsize {
+
+// One access of the unrolled program: the operand's boxes in this iteration. Both boxes outlive the call they are given to.
+struct Access {
+  PieceId piece;
+  const Box* holds = nullptr;
+  const Box* box = nullptr;
+};
+
+// A part of a piece and the access it had.
+struct Part {
+  Box box;
+  ValueId value;  // what was written; none for reads
+  Lane lane = Lane::compute;
+  std::int64_t ordinal = 0;
+};
+
+// Disjoint (writes) or any (reads) parts of one piece, found by one dimension in which they are short beside the whole.
+class Parts {
+ public:
+  void clear();
+  // `whole` contains all parts until clear().
+  void add(const Part& part, const Box& whole);
+  // Calls `visit` with every part that meets `box`.
+  template <class Visit>
+  void each(const Box& box, Visit visit) const;
+  // Cuts `box` out of every part that meets it and that `select` agrees to.
+  template <class Select>
+  void take(const Box& box, const Box& whole, Select select);
+
+ private:
+  int dim_ = -1;                             // the searched dimension; -1: not chosen yet
+  std::int64_t reach_ = 0;                   // the longest extent in `short_`
+  std::multimap<std::int64_t, Part> short_;  // by lo[dim_]
+  std::vector<Part> long_;
+  std::vector<Part> remains_;  // scratch of take()
+};
+
+// What every byte of every arena holds while a program runs: who wrote it last, as which part of which value, and who has read it
+// since. Accesses come in issue order, each with what happens before it; the first one that nothing orders, or that reads what was
+// not written or was overwritten, throws InternalError.
+class Contents {
+ public:
+  Contents(const Graph& graph, const Program& program);
+
+  // What is there before the step starts: the whole of `value` in `piece`.
+  void place(ValueId value, PieceId piece);
+  // Checks a read and returns the value that was written there. Does not record it: an instruction's reads are recorded after its
+  // writes, so that it may overwrite what it reads.
+  ValueId read(const Moment& moment, const Access& access) const;
+  void record_read(const Moment& moment, const Access& access);
+  void write(const Moment& moment, const Access& access, ValueId value);
+  // Scratch: written and read by this instruction alone.
+  void scratch(const Moment& moment, PieceId piece);
+  // The whole of `value`, or of its newest version, is in `piece` at the end of the step.
+  void expect_at_end(ValueId value, PieceId piece) const;
+
+  // "instruction 12 (kernel conv1, compute lane, iteration 3)"
+  std::string describe(const Moment& moment) const;
+  std::string describe(std::int32_t instruction, std::int64_t iteration) const;
+
+ private:
+  // A piece's content. Most are written whole; only those written or read in parts pay for parts.
+  struct Store {
+    Box holds;
+    bool owns = false;      // its bytes are its own: no other piece has been written there since
+    bool complete = false;  // written whole by one instruction: `value` and `written` say which
+    ValueId value;
+    Lane lane = Lane::compute;
+    std::int64_t written = 0;
+    PieceId destroyed_by;
+    Ordinals reads{};  // the latest of each lane, ever
+    Ordinals writes{};
+    Ordinals whole_reads{};  // of this content
+    Ordinals earlier{};      // accesses to these bytes before this content began: all its writes follow them
+    std::unique_ptr<Parts> written_parts;
+    std::unique_ptr<Parts> read_parts;
+  };
+  struct Range {
+    std::int64_t end;
+    PieceId piece;
+  };
+
+  Store& store(PieceId id) { return stores_[static_cast<std::size_t>(id.index)]; }
+  const Store& store(PieceId id) const { return stores_[static_cast<std::size_t>(id.index)]; }
+  const std::string& label(PieceId id) const { return program_.piece(id).label; }
+  // Both return a piece whose content this has destroyed, or none.
+  PieceId begin(const Moment& moment, PieceId piece, const Box& holds);
+  PieceId claim(const Moment& moment, PieceId piece, Ordinals& earlier);
+  void write_part(const Moment& moment, const Access& access, ValueId value);
+  void expect_order(const Moment& moment, const Ordinals& accesses, const char* what, PieceId mine, PieceId theirs) const;
+  void expect_order(const Moment& moment, const Part& part, const char* what, PieceId mine) const;
+  [[noreturn]] void fail_order(const Moment& moment, Lane lane, std::int64_t ordinal, const char* what, PieceId mine,
+                               PieceId theirs) const;
+
+  const Graph& graph_;
+  const Program& program_;
+  std::vector<Store> stores_;
+  std::map<std::int64_t, Range> owners_[3];  // by tier: whose content lies where, by begin
+};
+
+}  // namespace outsize

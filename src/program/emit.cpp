@@ -1,0 +1,219 @@
+#include "program/emit.h"
+
+#include <algorithm>
+
+#include "program/emit_pass.h"
+
+namespace outsize {
+
+std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan) {
+  std::vector<std::vector<bool>> later(plan.passes.size());
+  std::vector<bool> live(static_cast<std::size_t>(graph.value_count()), false);
+  const auto at = [&](ValueId value) { return live.begin() + value.index; };
+  for (ValueId output : graph.outputs()) *at(output) = true;
+  const auto back_over = [&](OpId id) {
+    for (ValueId output : graph.op(id).outputs) *at(output) = false;
+    for (ValueId input : graph.op(id).inputs) *at(input) = true;
+  };
+  for (std::size_t s = plan.steps.size(); s-- > 0;) {
+    const Step& step = plan.steps[s];
+    if (const auto* run = std::get_if<RunStep>(&step)) back_over(run->op);
+    if (const auto* out = std::get_if<OutStep>(&step)) *at(out->value) = true;
+    if (const auto* pass = std::get_if<PassStep>(&step)) {
+      later[static_cast<std::size_t>(pass->pass)] = live;
+      const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;
+      for (std::size_t k = ops.size(); k-- > 0;) back_over(ops[k]);
+    }
+  }
+  return later;
+}
+
+Emitter::Emitter(const Graph& graph, const Plan& plan, const LowerOptions& options)
+    : graph_(graph),
+      plan_(plan),
+      options_(options),
+      places_(static_cast<std::size_t>(graph.value_count())),
+      ran_(static_cast<std::size_t>(graph.op_count()), false),
+      read_later_(values_read_later(graph, plan)) {
+  program_.name = graph.name;
+  program_.planner = plan.planner;
+  program_.storage = options.storage;
+}
+
+PieceId Emitter::new_piece(std::string label, ValueId value, Tier tier, const Box& box) {
+  Piece piece;
+  piece.label = std::move(label);
+  piece.value = value;
+  piece.type = graph_.value(value).type;
+  piece.tier = tier;
+  piece.bytes = stored_bytes(options_.storage, piece.type, box.shape());
+  program_.pieces.push_back(std::move(piece));
+  return PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
+}
+
+PieceId Emitter::new_whole_piece(ValueId value, Tier tier) {
+  return new_piece(graph_.value(value).name, value, tier, Box::whole(graph_.value(value).type.shape));
+}
+
+Operand Emitter::whole_operand(PieceId piece, ValueId value) const {
+  const Box whole = Box::whole(graph_.value(value).type.shape);
+  return {piece, whole, whole, {}, {}};
+}
+
+void Emitter::extend(PieceId id, std::int32_t index) {
+  Piece& piece = program_.piece(id);
+  piece.first = piece.first < 0 ? index : std::min(piece.first, index);
+  piece.last = std::max(piece.last, index);
+}
+
+void Emitter::append(Instruction instruction) {
+  const std::int32_t index = next_index();
+  if (instruction.action == Action::kernel && options_.workspace) {
+    const std::int64_t bytes = options_.workspace(call_of(graph_, instruction));
+    if (bytes > 0) {
+      Piece piece;
+      piece.label = "workspace of " + graph_.op(instruction.op).name;
+      piece.type = {DType::u8, {bytes}, Format::plain};
+      piece.bytes = bytes;
+      program_.pieces.push_back(std::move(piece));
+      instruction.workspace = PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
+      extend(instruction.workspace, index);
+    }
+  }
+  for (const Operand& operand : instruction.reads) extend(operand.piece, index);
+  for (const Operand& operand : instruction.writes) extend(operand.piece, index);
+  program_.instructions.push_back(std::move(instruction));
+}
+
+bool Emitter::first_run(OpId op) {
+  const bool first = !ran_[static_cast<std::size_t>(op.index)];
+  ran_[static_cast<std::size_t>(op.index)] = true;
+  return first;
+}
+
+// Persistent values come first, in graph order, so that every program of a run has them at the same offsets.
+void Emitter::place_persistent_and_inputs() {
+  for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+    const ValueId id(v);
+    const Value& value = graph_.value(id);
+    if (value.producer || (!value.persistent() && value.role != Role::input)) continue;
+    const Tier tier = plan_.home_of(id);
+    const PieceId piece = new_whole_piece(id, tier);
+    (tier == Tier::device ? place(id).device : place(id).lower) = piece;
+    extend(piece, 0);
+    if (value.persistent()) {
+      program_.piece(piece).persistent = true;
+      program_.persistent.push_back({id, piece});
+    } else {
+      program_.inputs.push_back({id, piece});
+    }
+  }
+}
+
+void Emitter::run(const RunStep& step) {
+  const Op& op = graph_.op(step.op);
+  const OpSite site{graph_, op};
+  Instruction instruction;
+  instruction.op = step.op;
+  instruction.recompute = !first_run(step.op);
+  for (ValueId input : op.inputs) {
+    if (!place(input).device)
+      user_error("plan: op {} reads {}, which is not on the device as a whole; run its producer or bring it in before", op.name,
+                 graph_.value(input).name);
+    instruction.reads.push_back(whole_operand(place(input).device, input));
+  }
+  for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+    const ValueId output = op.outputs[o];
+    if (plan_.home_of(output) != Tier::device)
+      user_error("plan: {} is streamed, so op {} can make it only inside a pass", graph_.value(output).name, op.name);
+    PieceId piece;
+    for (const InPlacePair& update : op.def->updates(site))
+      if (update.output == static_cast<int>(o)) piece = place(op.inputs[static_cast<std::size_t>(update.input)]).device;
+    if (!piece) piece = new_whole_piece(output, Tier::device);
+    place(output).device = piece;
+    instruction.writes.push_back(whole_operand(piece, output));
+  }
+  if (op.def->has_owned_terms(site)) instruction.owned = instruction.reads[static_cast<std::size_t>(op.def->push_driver(site))].box;
+  append(std::move(instruction));
+}
+
+Operand Emitter::staging_for(ValueId value, const Operand& like) {
+  const PieceId piece = new_piece(graph_.value(value).name + " staging", value, Tier::host, like.box);
+  return {piece, like.box, like.box, like.box_step, like.box_step};
+}
+
+void Emitter::store_lower(ValueId value, const Operand& from, const Operand& to) {
+  const bool disk = program_.piece(to.piece).tier == Tier::disk;
+  const Operand host = disk ? staging_for(value, from) : to;
+  append({.action = Action::copy_out, .lane = Lane::copy_out, .reads = {from}, .writes = {host}});
+  if (disk) append({.action = Action::disk_out, .lane = Lane::disk_out, .reads = {host}, .writes = {to}});
+}
+
+void Emitter::load_lower(ValueId value, const Operand& from, const Operand& to) {
+  const bool disk = program_.piece(from.piece).tier == Tier::disk;
+  const Operand host = disk ? staging_for(value, to) : from;
+  if (disk) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {from}, .writes = {host}});
+  append({.action = Action::copy_in, .lane = Lane::copy_in, .reads = {host}, .writes = {to}});
+}
+
+void Emitter::out(const OutStep& step) {
+  if (!place(step.value).device) user_error("plan: out {}: it is not on the device there", graph_.value(step.value).name);
+  const PieceId lower = new_whole_piece(step.value, step.tier);
+  place(step.value).lower = lower;
+  store_lower(step.value, whole_operand(place(step.value).device, step.value), whole_operand(lower, step.value));
+}
+
+void Emitter::in(const InStep& step) {
+  if (!place(step.value).lower) user_error("plan: in {}: no `out` has put it into a lower tier", graph_.value(step.value).name);
+  const PieceId device = new_whole_piece(step.value, Tier::device);
+  place(step.value).device = device;
+  load_lower(step.value, whole_operand(place(step.value).lower, step.value), whole_operand(device, step.value));
+}
+
+void Emitter::drop(const DropStep& step) {
+  PieceId& device = place(step.value).device;
+  if (!device) user_error("plan: drop {}: it is not on the device there", graph_.value(step.value).name);
+  extend(device, std::max(0, next_index() - 1));
+  device = {};
+}
+
+void Emitter::finish() {
+  const std::int32_t end = std::max(0, next_index() - 1);
+  for (ValueId output : graph_.outputs()) {
+    const Place at = place(output);
+    const PieceId piece = at.device ? at.device : at.lower;
+    if (!piece) user_error("plan: the graph's output {} is nowhere at the end", graph_.value(output).name);
+    program_.outputs.push_back({output, piece});
+    extend(piece, end);
+  }
+  for (const Binding& binding : program_.persistent) extend(binding.piece, end);
+  // A piece that lives outside a loop and is touched inside it lives through the whole loop.
+  for (const Loop& loop : program_.loops) {
+    for (std::int32_t i = loop.begin; i < loop.end; ++i) {
+      const Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      const auto through = [&](const Operand& operand) {
+        Piece& piece = program_.piece(operand.piece);
+        if (piece.first >= loop.begin && piece.last < loop.end) return;
+        piece.first = std::min(piece.first, loop.begin);
+        piece.last = std::max(piece.last, loop.end - 1);
+      };
+      for (const Operand& operand : instruction.reads) through(operand);
+      for (const Operand& operand : instruction.writes) through(operand);
+    }
+  }
+}
+
+Program Emitter::emit() {
+  place_persistent_and_inputs();
+  for (const Step& step : plan_.steps) {
+    if (const auto* r = std::get_if<RunStep>(&step)) run(*r);
+    if (const auto* o = std::get_if<OutStep>(&step)) out(*o);
+    if (const auto* i = std::get_if<InStep>(&step)) in(*i);
+    if (const auto* d = std::get_if<DropStep>(&step)) drop(*d);
+    if (const auto* p = std::get_if<PassStep>(&step)) PassEmitter(*this, p->pass).emit();
+  }
+  finish();
+  return std::move(program_);
+}
+
+}  // namespace outsize

@@ -1,0 +1,334 @@
+#include "program/emit_pass.h"
+
+#include <algorithm>
+
+namespace outsize {
+
+PassEmitter::PassEmitter(Emitter& emitter, int pass)
+    : emitter_(emitter),
+      graph_(emitter.graph_),
+      pass_index_(pass),
+      pass_(emitter.plan_.passes[static_cast<std::size_t>(pass)]),
+      tiles_(graph_, pass_, emitter.read_later_[static_cast<std::size_t>(pass)]),
+      carry_(static_cast<std::size_t>(graph_.value_count())),
+      whole_(static_cast<std::size_t>(graph_.value_count())) {}
+
+void PassEmitter::emit() {
+  open();
+  for (std::int64_t ordinal = 0; ordinal < tiles_.tiles();) {
+    const Dims at = tiles_.tile_at(ordinal);
+    const std::int64_t repeats = emitter_.options_.loops && rolls_ ? tiles_.repeats(at) : 1;
+    const std::int32_t begin = emitter_.next_index();
+    in_loop_ = repeats > 1;
+    tile(at);
+    if (in_loop_) emitter_.program_.loops.push_back({begin, emitter_.next_index(), repeats});
+    in_loop_ = false;
+    ordinal += repeats;
+  }
+  close();
+}
+
+// What lives through the pass: accumulators, whole values it stores, slots for carried and saved rows.
+void PassEmitter::open() {
+  begin_ = emitter_.next_index();
+  for (OpId op : pass_.ops) recompute_.push_back(!emitter_.first_run(op));
+  for (ValueId value : tiles_.values()) {
+    const std::size_t v = static_cast<std::size_t>(value.index);
+    const ValueClass kind = tiles_.value_class(value);
+    const Box whole = Box::whole(graph_.value(value).type.shape);
+    if (kind == ValueClass::reduced || (kind != ValueClass::external && tiles_.leaves(value))) {
+      const Tier home = emitter_.plan_.home_of(value);
+      whole_[v] = emitter_.new_whole_piece(value, home);
+      const bool sums = kind == ValueClass::reduced || sums_when_leaving(value) || !tiles_.stored_disjoint(value);
+      if (kind != ValueClass::gathered && sums) {
+        if (home == Tier::disk)
+          user_error("plan: {} is summed over the tiles of pass {} and cannot be streamed to disk; stream it to host",
+                     graph_.value(value).name, pass_.name);
+        zero({whole_[v], whole, whole, {}, {}});
+      }
+    }
+    if (!tiles_.shared(value) || (kind == ValueClass::gathered && pass_.descending)) continue;
+    Box largest = Box::none(whole.rank());
+    for (std::int64_t t = 0; t < tiles_.tiles(); ++t) {
+      const Box box = tiles_.boxes(value, tiles_.tile_at(t)).carry;
+      if (box.elements() > largest.elements()) largest = box;
+    }
+    if (largest.empty()) continue;
+    carry_[v] = emitter_.new_piece(graph_.value(value).name + " carry", value, Tier::device, largest);
+  }
+  if (pass_.descending && !pass_.share.empty()) rolls_ = false;
+  // Rows that later passes want saved at their own tile boundaries.
+  for (std::size_t p = static_cast<std::size_t>(pass_index_) + 1; p < emitter_.plan_.passes.size(); ++p) {
+    const Pass& later = emitter_.plan_.passes[p];
+    if (later.saved_by != pass_.name) continue;
+    rolls_ = false;
+    const PassTiles later_tiles(graph_, later, emitter_.read_later_[p]);
+    for (ValueId value : later_tiles.values()) {
+      if (later_tiles.value_class(value) != ValueClass::gathered || !later_tiles.shared(value)) continue;
+      auto& slots = emitter_.saved_[{static_cast<int>(p), value.index}];
+      for (std::int64_t t = 0; t < later_tiles.tiles(); ++t) {
+        const Dims at = later_tiles.tile_at(t);
+        const Box box = later_tiles.boxes(value, at).carry;
+        if (box.empty()) continue;
+        const PieceId slot = emitter_.new_piece(graph_.value(value).name + " saved", value, later.saved_in, box);
+        slots.push_back({at, {slot, box}});
+      }
+      if (tiles_.value_class(value) != ValueClass::gathered && !slots.empty())
+        user_error("plan: pass {} should save rows of {} for pass {} but does not compute it", pass_.name, graph_.value(value).name,
+                   later.name);
+      saves_.push_back({static_cast<int>(p), value});
+    }
+  }
+}
+
+void PassEmitter::close() {
+  const std::int32_t end = std::max(0, emitter_.next_index() - 1);
+  for (ValueId value : tiles_.values()) {
+    const std::size_t v = static_cast<std::size_t>(value.index);
+    if (carry_[v] && emitter_.program_.piece(carry_[v]).first >= 0) {
+      emitter_.extend(carry_[v], begin_);
+      emitter_.extend(carry_[v], end);
+    }
+    if (!whole_[v]) continue;
+    emitter_.extend(whole_[v], begin_);
+    emitter_.extend(whole_[v], end);
+    const Tier home = emitter_.plan_.home_of(value);
+    (home == Tier::device ? emitter_.place(value).device : emitter_.place(value).lower) = whole_[v];
+  }
+}
+
+Dims PassEmitter::step_of(ValueId value) const {
+  if (!in_loop_) return {};
+  const std::int64_t step = tiles_.step(value, at_);
+  if (step == 0) return {};
+  Dims steps = Dims::filled(graph_.value(value).type.shape.rank(), 0);
+  steps[tiles_.fast_dim()] = step;
+  return steps;
+}
+
+Operand PassEmitter::local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box) const {
+  return {piece, holds, box, step_of(value), step_of(value)};
+}
+
+Operand PassEmitter::pass_operand(PieceId piece, ValueId value, const Box& box) const {
+  return {piece, Box::whole(graph_.value(value).type.shape), box, {}, step_of(value)};
+}
+
+PieceId PassEmitter::new_local(ValueId value, const Box& box, const char* what) {
+  return emitter_.new_piece(graph_.value(value).name + what, value, Tier::device, box);
+}
+
+void PassEmitter::copy(const Operand& from, const Operand& to) {
+  emitter_.append({.action = Action::copy, .reads = {from}, .writes = {to}});
+}
+
+void PassEmitter::combine(Combine how, const Operand& from, const Operand& to) {
+  emitter_.append({.action = Action::combine, .combine = how, .reads = {from, to}, .writes = {to}});
+}
+
+void PassEmitter::zero(const Operand& to) { emitter_.append({.action = Action::zero, .writes = {to}}); }
+
+const PassEmitter::Local* PassEmitter::find_local(ValueId value, const Box& box) const {
+  for (std::size_t i = locals_.size(); i-- > 0;)
+    if (locals_[i].value == value && locals_[i].box == box) return &locals_[i];
+  return nullptr;
+}
+
+// A dense operand that is exactly `box`: the tile's piece, the whole value, or a crop of either.
+Operand PassEmitter::fetch(ValueId value, const Box& box) {
+  const Box whole = Box::whole(graph_.value(value).type.shape);
+  if (const Local* local = find_local(value, box)) return local_operand(local->piece, value, box, box);
+  Operand source;
+  if (tiles_.value_class(value) == ValueClass::external) {
+    const Emitter::Place place = emitter_.place(value);
+    if (place.device) {
+      if (box == whole) return pass_operand(place.device, value, whole);
+      source = pass_operand(place.device, value, box);
+    } else {
+      if (!place.lower)
+        user_error("plan: pass {} reads {}, which is neither on the device nor in a lower tier", pass_.name,
+                   graph_.value(value).name);
+      const Box present = tiles_.boxes(value, at_).present;
+      const PieceId piece = new_local(value, present, " window");
+      emitter_.load_lower(value, pass_operand(place.lower, value, present), local_operand(piece, value, present, present));
+      locals_.push_back({value, present, piece});
+      if (present == box) return local_operand(piece, value, box, box);
+      source = local_operand(piece, value, present, box);
+    }
+  } else {
+    const Local* found = nullptr;
+    for (std::size_t i = locals_.size(); i-- > 0 && !found;)
+      if (locals_[i].value == value && locals_[i].box.contains(box)) found = &locals_[i];
+    if (!found) internal_error("pass {}: no piece of {} holds {}", pass_.name, graph_.value(value).name, to_string(box));
+    source = local_operand(found->piece, value, found->box, box);
+  }
+  const PieceId crop = new_local(value, box, " crop");
+  const Operand result = local_operand(crop, value, box, box);
+  copy(source, result);
+  locals_.push_back({value, box, crop});
+  return result;
+}
+
+void PassEmitter::tile(const Dims& at) {
+  at_ = at;
+  locals_.clear();
+  for (int k = 0; k < static_cast<int>(pass_.ops.size()); ++k) call(k);
+}
+
+void PassEmitter::call(int k) {
+  const Op& op = graph_.op(pass_.ops[static_cast<std::size_t>(k)]);
+  const OpSite site{graph_, op};
+  const OpMode mode = tiles_.mode(k);
+  const bool runs = !tiles_.driving_box(k, at_).empty();
+  std::vector<Local> computed(op.outputs.size());
+  if (runs) {
+    const CallBoxes boxes = tiles_.call(k, at_);
+    const std::size_t driver = static_cast<std::size_t>(op.def->push_driver(site));
+    const bool nothing_flows = mode == OpMode::front && boxes.in[driver].empty();
+    Instruction instruction;
+    instruction.op = pass_.ops[static_cast<std::size_t>(k)];
+    instruction.recompute = recompute_[static_cast<std::size_t>(k)];
+    if (!nothing_flows)
+      for (std::size_t j = 0; j < op.inputs.size(); ++j) instruction.reads.push_back(fetch(op.inputs[j], boxes.in[j]));
+    for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+      const PieceId piece = new_local(op.outputs[o], boxes.out[o], "");
+      computed[o] = {op.outputs[o], boxes.out[o], piece};
+      instruction.writes.push_back(local_operand(piece, op.outputs[o], boxes.out[o], boxes.out[o]));
+    }
+    if (op.def->has_owned_terms(site)) {
+      instruction.owned = tiles_.boxes(op.inputs[driver], at_).owned;
+      instruction.owned_step = step_of(op.inputs[driver]);
+    }
+    if (nothing_flows)
+      for (const Operand& write : instruction.writes) zero(write);
+    else
+      emitter_.append(std::move(instruction));
+  }
+  for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+    const Combine how = op.def->combine(site, static_cast<int>(o));
+    if (tiles_.value_class(op.outputs[o]) != ValueClass::reduced)
+      settle(op.outputs[o], runs ? &computed[o] : nullptr);
+    else if (runs)
+      settle_reduced(op.outputs[o], computed[o], how);
+  }
+}
+
+void PassEmitter::settle_reduced(ValueId value, const Local& computed, Combine how) {
+  const PieceId whole = whole_[static_cast<std::size_t>(value.index)];
+  combine(how, local_operand(computed.piece, value, computed.box, computed.box), pass_operand(whole, value, computed.box));
+}
+
+void PassEmitter::settle(ValueId value, const Local* computed) {
+  const TileBoxes boxes = tiles_.boxes(value, at_);
+  if (boxes.present.empty()) return;
+  Local piece{value, boxes.present, {}};
+  if (computed && computed->box == boxes.present) {
+    piece = *computed;
+  } else {
+    piece.piece = new_local(value, boxes.present, "");
+    const Operand all = local_operand(piece.piece, value, piece.box, piece.box);
+    // Gathered and fronted: carried and computed rows cover the piece. Pushed: what no contribution reaches is zero.
+    if (tiles_.value_class(value) == ValueClass::pushed) zero(all);
+    if (computed)
+      copy(local_operand(computed->piece, value, computed->box, computed->box),
+           local_operand(piece.piece, value, piece.box, computed->box));
+  }
+  take_carry(value, boxes, piece);
+  give_carry(value, boxes, piece);
+  save_for_later_passes(value, boxes, piece);
+  locals_.push_back(piece);
+  leave(value, boxes, piece);
+}
+
+void PassEmitter::take_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
+  if (!tiles_.shared(value)) return;
+  const PieceId slot = carry_[static_cast<std::size_t>(value.index)];
+  if (tiles_.value_class(value) == ValueClass::pushed) {
+    const Dims before = tiles_.neighbour(at_, -1);
+    if (before.rank() == 0) return;
+    const Box box = tiles_.boxes(value, before).carry;
+    if (!box.empty())
+      combine(Combine::sum, local_operand(slot, value, box, box), local_operand(piece.piece, value, piece.box, box));
+    return;
+  }
+  if (boxes.carry.empty()) return;
+  const Operand to = local_operand(piece.piece, value, piece.box, boxes.carry);
+  if (!pass_.descending) {
+    copy(local_operand(slot, value, boxes.carry, boxes.carry), to);
+    return;
+  }
+  const auto found = emitter_.saved_.find({pass_index_, value.index});
+  if (found != emitter_.saved_.end())
+    for (const auto& [tile, saved] : found->second)
+      if (tile == at_) {
+        const Operand from{saved.piece, saved.box, saved.box, {}, {}};
+        if (pass_.saved_in == Tier::device)
+          copy(from, to);
+        else
+          emitter_.load_lower(value, from, to);
+        return;
+      }
+  user_error(
+      "plan: pass {} runs its tiles from the last to the first and needs saved rows of {}: add saved_by=PASS naming a forward pass",
+      pass_.name, graph_.value(value).name);
+}
+
+void PassEmitter::give_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
+  if (!tiles_.shared(value)) return;
+  const PieceId slot = carry_[static_cast<std::size_t>(value.index)];
+  Box box = Box::none(boxes.present.rank());
+  if (tiles_.value_class(value) == ValueClass::pushed)
+    box = boxes.carry;
+  else if (const Dims after = tiles_.neighbour(at_, 1); !pass_.descending && after.rank() > 0)
+    box = tiles_.boxes(value, after).carry;
+  if (!box.empty()) copy(local_operand(piece.piece, value, piece.box, box), local_operand(slot, value, box, box));
+}
+
+void PassEmitter::save_for_later_passes(ValueId value, const TileBoxes& boxes, const Local& piece) {
+  for (const auto& [later, saved_value] : saves_) {
+    if (saved_value != value) continue;
+    for (const auto& [tile, saved] : emitter_.saved_[{later, value.index}]) {
+      const Box part = intersect(saved.box, boxes.compute);
+      if (part.empty()) continue;
+      const Operand from = local_operand(piece.piece, value, piece.box, part);
+      const Operand to{saved.piece, saved.box, part, {}, {}};
+      if (emitter_.program_.piece(saved.piece).tier == Tier::device)
+        copy(from, to);
+      else
+        emitter_.store_lower(value, from, to);
+    }
+  }
+}
+
+bool PassEmitter::sums_when_leaving(ValueId value) const {
+  return tiles_.value_class(value) == ValueClass::pushed && !tiles_.shared(value) && !tiles_.stored_disjoint(value);
+}
+
+// A value that a later step reads goes to its whole piece: owned boxes are stored, overlapping contributions are summed.
+void PassEmitter::leave(ValueId value, const TileBoxes& boxes, const Local& piece) {
+  const PieceId whole = whole_[static_cast<std::size_t>(value.index)];
+  if (!whole) return;
+  const bool sums = sums_when_leaving(value);
+  const Box box = tiles_.value_class(value) == ValueClass::gathered ? boxes.owned : sums ? boxes.present : boxes.compute;
+  if (box.empty()) return;
+  const Operand from = local_operand(piece.piece, value, piece.box, box);
+  const Operand to = pass_operand(whole, value, box);
+  if (emitter_.plan_.home_of(value) == Tier::device) {
+    if (sums)
+      combine(Combine::sum, from, to);
+    else
+      copy(from, to);
+    return;
+  }
+  if (!sums) {
+    emitter_.store_lower(value, from, to);
+    return;
+  }
+  const PieceId total = new_local(value, box, " sum");
+  const Operand sum = local_operand(total, value, box, box);
+  emitter_.load_lower(value, to, sum);
+  combine(Combine::sum, from, sum);
+  emitter_.store_lower(value, sum, to);
+}
+
+}  // namespace outsize

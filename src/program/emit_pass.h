@@ -1,0 +1,65 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/tiles.h"
+#include "program/emit.h"
+
+namespace outsize {
+
+// Emits the instructions of one pass: what lives through it, then tile after tile, repeating tiles as loops.
+class PassEmitter {
+ public:
+  PassEmitter(Emitter& emitter, int pass);
+  void emit();
+
+ private:
+  // A piece of the tile: the box it holds moves with the tile.
+  struct Local {
+    ValueId value;
+    Box box;
+    PieceId piece;
+  };
+
+  void open();
+  void tile(const Dims& at);
+  void call(int op_of_pass);
+  void close();
+
+  Operand fetch(ValueId value, const Box& box);
+  Operand local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box) const;
+  Operand pass_operand(PieceId piece, ValueId value, const Box& box) const;  // of a whole piece
+  PieceId new_local(ValueId value, const Box& box, const char* what);
+  void copy(const Operand& from, const Operand& to);
+  void combine(Combine how, const Operand& from, const Operand& to);
+  void zero(const Operand& to);
+
+  // Makes the tile's piece of an output from what the call computed (none: the call was skipped).
+  void settle(ValueId value, const Local* computed);
+  void settle_reduced(ValueId value, const Local& computed, Combine how);
+  void take_carry(ValueId value, const TileBoxes& boxes, const Local& piece);
+  void give_carry(ValueId value, const TileBoxes& boxes, const Local& piece);
+  void save_for_later_passes(ValueId value, const TileBoxes& boxes, const Local& piece);
+  void leave(ValueId value, const TileBoxes& boxes, const Local& piece);
+  bool sums_when_leaving(ValueId value) const;
+  Dims step_of(ValueId value) const;
+  const Local* find_local(ValueId value, const Box& box) const;
+
+  Emitter& emitter_;
+  const Graph& graph_;
+  const int pass_index_;
+  const Pass& pass_;
+  PassTiles tiles_;
+  std::vector<bool> recompute_;                 // by op of the pass
+  std::vector<PieceId> carry_;                  // by value: the slot its carried rows wait in
+  std::vector<PieceId> whole_;                  // by value: where it is stored or accumulated
+  std::vector<std::pair<int, ValueId>> saves_;  // (later pass, value) whose carried rows this pass saves
+  bool rolls_ = true;
+  std::int32_t begin_ = 0;
+
+  Dims at_;  // the tile being emitted
+  bool in_loop_ = false;
+  std::vector<Local> locals_;  // the tile's pieces of values, newest last
+};
+
+}  // namespace outsize

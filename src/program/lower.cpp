@@ -1,0 +1,150 @@
+#include "program/lower.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.h"
+#include "program/check.h"
+#include "program/emit.h"
+#include "program/offsets.h"
+#include "program/waits.h"
+
+namespace outsize {
+
+namespace {
+
+PieceId root_of(const Program& program, PieceId id) {
+  while (program.piece(id).shares) id = program.piece(id).shares;
+  return id;
+}
+
+// Lets an output take over the bytes of an input that is used here for the last time, where the op allows it.
+void share_in_place(const Graph& graph, Program& program) {
+  std::vector<bool> bound(program.pieces.size(), false);
+  for (const Binding& binding : program.inputs) bound[static_cast<std::size_t>(binding.piece.index)] = true;
+  std::size_t loop = 0;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    while (loop < program.loops.size() && program.loops[loop].end <= static_cast<std::int32_t>(i)) ++loop;
+    const bool looping = loop < program.loops.size() && program.loops[loop].begin <= static_cast<std::int32_t>(i);
+    if (instruction.action != Action::kernel) continue;
+    const OpSite site{graph, graph.op(instruction.op)};
+    std::vector<PieceId> taken;
+    for (const InPlacePair& pair : site.op.def->in_place(site)) {
+      const Operand& from = instruction.reads[static_cast<std::size_t>(pair.input)];
+      const Operand& to = instruction.writes[static_cast<std::size_t>(pair.output)];
+      const Piece& source = program.piece(from.piece);
+      Piece& target = program.piece(to.piece);
+      const bool once = std::count_if(instruction.reads.begin(), instruction.reads.end(),
+                                      [&](const Operand& read) { return read.piece == from.piece; }) == 1;
+      const bool ends_here = source.last == static_cast<std::int32_t>(i) && target.first == static_cast<std::int32_t>(i);
+      const bool next_iteration_reads = looping && source.first < program.loops[loop].begin;
+      const bool fits = from.holds == to.holds && from.box == from.holds && to.box == to.holds && source.bytes == target.bytes;
+      if (!once || !ends_here || !fits || next_iteration_reads || source.persistent || target.persistent || target.shares ||
+          bound[static_cast<std::size_t>(from.piece.index)] || std::find(taken.begin(), taken.end(), from.piece) != taken.end())
+        continue;
+      target.shares = from.piece;
+      taken.push_back(from.piece);
+    }
+  }
+}
+
+// Why a budget cannot be met: the instruction with the largest sum of live bytes.
+std::string at_the_peak(const Graph& graph, const Program& program, std::span<const Lifetime> lifetimes) {
+  std::vector<std::int64_t> change(program.instructions.size() + 1, 0);
+  for (const Lifetime& life : lifetimes) {
+    change[static_cast<std::size_t>(life.first)] += life.bytes;
+    change[static_cast<std::size_t>(life.last) + 1] -= life.bytes;
+  }
+  std::int64_t live = 0, most = -1;
+  std::size_t peak = 0;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    live += change[i];
+    if (live > most) {
+      most = live;
+      peak = i;
+    }
+  }
+  if (program.instructions.empty()) return "no instruction";
+  const Instruction& instruction = program.instructions[peak];
+  return instruction.op ? "op " + graph.op(instruction.op).name
+                        : std::string(name_of(instruction.action)) + " of " + program.piece(instruction.writes[0].piece).label;
+}
+
+// Interval packing, tier by tier; persistent pieces first, at offsets that no plan changes.
+void assign_offsets(const Graph& graph, Program& program, const LowerOptions& options) {
+  const std::array<std::int64_t, 3> budgets{options.device_budget, options.host_budget, options.disk_budget};
+  constexpr std::array<std::string_view, 3> kFlags{"--memory", "--host-memory", "--spill-limit"};
+  const std::int64_t margin = options.canary_bytes == 0 ? 0 : align_up(options.canary_bytes, kAlignment);
+  std::vector<std::int32_t> last(program.pieces.size());  // of the whole in-place chain, at its root
+  for (std::size_t p = program.pieces.size(); p-- > 0;) {
+    last[p] = std::max(last[p], program.pieces[p].last);
+    if (const PieceId parent = program.pieces[p].shares) {
+      std::int32_t& up = last[static_cast<std::size_t>(parent.index)];
+      up = std::max(up, last[p]);
+    }
+  }
+  for (int tier = 0; tier < 3; ++tier) {
+    std::int64_t base = 0;
+    std::vector<Lifetime> lives;
+    std::vector<std::size_t> owners;
+    for (std::size_t p = 0; p < program.pieces.size(); ++p) {
+      Piece& piece = program.pieces[p];
+      if (static_cast<int>(piece.tier) != tier || piece.shares || piece.first < 0) continue;
+      if (piece.persistent) {
+        piece.offset = base + margin;
+        base = align_up(piece.offset + piece.bytes, kAlignment) + margin;
+        continue;
+      }
+      lives.push_back({piece.bytes + 2 * margin, piece.first, last[p]});
+      owners.push_back(p);
+    }
+    const Packing packing = pack(lives);
+    std::int64_t& peak = program.peak_bytes[tier];
+    for (std::size_t k = 0; k < owners.size(); ++k) program.pieces[owners[k]].offset = base + packing.offsets[k] + margin;
+    for (std::size_t p = 0; p < program.pieces.size(); ++p) {
+      Piece& piece = program.pieces[p];
+      if (static_cast<int>(piece.tier) != tier || piece.first < 0) continue;
+      if (piece.shares) piece.offset = program.piece(root_of(program, PieceId(static_cast<std::int64_t>(p)))).offset;
+      peak = std::max(peak, piece.offset + piece.bytes);
+    }
+    if (tier == 0) program.live_bytes = base + largest_live_sum(lives);
+    if (budgets[static_cast<std::size_t>(tier)] > 0 && peak > budgets[static_cast<std::size_t>(tier)]) {
+      const std::int64_t budget = budgets[static_cast<std::size_t>(tier)];
+      throw BudgetError(
+          fmt::format(
+              "planner {} needs {} ({} bytes) of {} memory for {}, {} ({} bytes) more than the {} given; the peak is at {}. "
+              "Raise {} or make batch or image smaller",
+              program.planner, format_bytes(peak), peak, name_of(static_cast<Tier>(tier)), program.name,
+              format_bytes(peak - budget), peak - budget, format_bytes(budget), at_the_peak(graph, program, lives),
+              kFlags[static_cast<std::size_t>(tier)]),
+          peak - budget);
+    }
+  }
+}
+
+}  // namespace
+
+Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options) {
+  const auto observe = [&](std::string_view phase, const Program& program) {
+    if (options.observe) options.observe(phase, program);
+  };
+  check_plan(graph, plan);
+
+  Program program = Emitter(graph, plan, options).emit();
+  observe("instructions", program);
+
+  share_in_place(graph, program);
+  observe("in place", program);
+
+  assign_offsets(graph, program, options);
+  observe("offsets", program);
+
+  derive_waits(program);
+  observe("waits", program);
+
+  check_program(graph, program, options.device_budget);
+  return program;
+}
+
+}  // namespace outsize

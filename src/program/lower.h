@@ -1,0 +1,26 @@
+#pragma once
+
+#include <functional>
+
+#include "program/program.h"
+
+namespace outsize {
+
+struct LowerOptions {
+  StorageRule storage;
+  // The workspace a call needs on the backend.
+  std::function<std::int64_t(const Call&)> workspace;
+  std::int64_t device_budget = 0;  // bytes; 0: no limit
+  std::int64_t host_budget = 0;
+  std::int64_t disk_budget = 0;
+  std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
+  bool loops = true;              // roll repeating tiles into loops
+  // Called after each phase with its name and the program so far (`--dump`).
+  std::function<void(std::string_view phase, const Program&)> observe;
+};
+
+// plan → steps → pieces → offsets → waits → checked program. Throws BudgetError when the packed peak exceeds the budget, naming the
+// missing bytes and the op at the peak; UserError for a plan that does not check.
+Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options);
+
+}  // namespace outsize

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/kernel.h"
+#include "plan/plan.h"
+
+namespace outsize {
+
+// In-order queues of instructions that run beside each other.
+enum class Lane : std::uint8_t { compute, copy_out, copy_in, disk_out, disk_in };
+inline constexpr int kLanes = 5;
+std::string_view name_of(Lane lane);
+
+// A range of bytes of one tier's arena, with a lifetime in program order. It holds one box of one value at a time.
+struct Piece {
+  std::string label;      // "conv1.out", "conv1.out carry", "workspace"
+  ValueId value;          // none for workspace
+  ValueType type;
+  Tier tier = Tier::device;
+  std::int64_t bytes = 0;
+  std::int64_t offset = -1;
+  std::int32_t first = -1;  // positions in Program::instructions, both inclusive
+  std::int32_t last = -1;
+  bool persistent = false;  // lives through the whole program and from step to step
+  PieceId shares;           // in place: the piece whose bytes this one takes over (it has the same offset)
+};
+
+// One access: `box` of the piece's value, which holds `holds` (dense) at that moment. In a loop both move by their step an
+// iteration.
+struct Operand {
+  PieceId piece;
+  Box holds;
+  Box box;
+  Dims holds_step;  // rank 0: does not move
+  Dims box_step;
+};
+
+enum class Action : std::uint8_t {
+  kernel,    // reads → writes by the op's kernel, with workspace
+  copy,      // device → device: reads[0].box → writes[0].box (equal boxes)
+  combine,   // reads[0] into writes[0] (equal boxes; reads[1] is the accumulator too)
+  zero,      // fills writes[0].holds with zeros (for a welford accumulator too: count 0)
+  copy_out,  // device → host
+  copy_in,   // host → device
+  disk_out,  // host → disk
+  disk_in,   // disk → host
+};
+std::string_view name_of(Action action);
+
+// Wait until `lane` has completed `count` + iteration × `per_iteration` instructions (loops unrolled) of this step.
+struct Wait {
+  Lane lane = Lane::compute;
+  std::int64_t count = 0;
+  std::int64_t per_iteration = 0;
+};
+
+// An instruction declares what it touches; checker, simulator and trace go by that.
+struct Instruction {
+  Action action = Action::kernel;
+  Lane lane = Lane::compute;
+  OpId op;  // for kernels
+  Combine combine = Combine::none;
+  bool recompute = false;  // a kernel that computes again what was computed before
+  std::vector<Operand> reads;
+  std::vector<Operand> writes;
+  PieceId workspace;
+  Box owned;
+  Dims owned_step;
+  std::vector<Wait> waits;
+};
+
+// instructions [begin, end) run `count` times; loops do not nest or overlap. Device offsets are the same in every iteration.
+struct Loop {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  std::int64_t count = 1;
+};
+
+// Where a value's bytes are at the start (inputs, persistent) or at the end (outputs, persistent) of a step.
+struct Binding {
+  ValueId value;
+  PieceId piece;
+};
+
+struct Program {
+  std::string name;
+  std::string planner;
+  StorageRule storage;
+  std::vector<Piece> pieces;
+  std::vector<Instruction> instructions;
+  std::vector<Loop> loops;           // ascending
+  std::vector<Binding> inputs;       // written before a step
+  std::vector<Binding> outputs;      // readable after a step, besides the persistent ones
+  std::vector<Binding> persistent;
+  std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier: highest offset + bytes of any piece
+  std::int64_t live_bytes = 0;             // the largest sum of live device bytes at any instruction
+
+  const Piece& piece(PieceId id) const { return pieces[static_cast<std::size_t>(id.index)]; }
+  Piece& piece(PieceId id) { return pieces[static_cast<std::size_t>(id.index)]; }
+};
+
+// The call of a kernel instruction in iteration `iteration` of its loop.
+Call call_of(const Graph& graph, const Instruction& instruction, std::int64_t iteration = 0);
+
+// Lanes, boxes, offsets and waits, one instruction a line; for people and text tests.
+std::string print_program(const Graph& graph, const Program& program);
+
+}  // namespace outsize

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "backend/interface.h"
+
+namespace outsize {
+
+// The memory of one tier, with a zone behind it that nobody may touch. It starts filled with a pattern, so that what was touched
+// shows.
+class Arena {
+ public:
+  // No float that a network computes ends in this byte (it would be about -3e-16), no index does, and zero and NaN do not.
+  static constexpr std::byte kPattern{0xA5};
+
+  // `mark`: fill everything with the pattern, not only the zone behind it.
+  Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard_bytes, bool mark);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  std::byte* data() const { return memory_; }
+  std::int64_t bytes() const { return bytes_; }
+  Tier tier() const { return tier_; }
+
+  // Throws InternalError when a byte behind the arena was written.
+  void check_guard() const;
+  // One past the highest byte that does not show the pattern, or ever did not when it was asked before.
+  std::int64_t touched_bytes() const;
+  // Puts the pattern back into [begin, end), clipped to arena and guard zone; what was touched there is not forgotten.
+  void restore_pattern(std::int64_t begin, std::int64_t end);
+  // The first byte of [begin, end), clipped likewise, that does not show the pattern, or -1.
+  std::int64_t first_touched(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  void note_touched(std::int64_t begin, std::int64_t end) const;
+
+  Backend& backend_;
+  Tier tier_;
+  std::int64_t bytes_;
+  std::int64_t guard_bytes_;
+  std::byte* memory_;
+  mutable std::int64_t touched_ = 0;
+};
+
+}  // namespace outsize

@@ -1,0 +1,100 @@
+#include "run/debug_memory.h"
+
+#include <cstring>
+
+namespace outsize {
+
+DebugMemory::DebugMemory(const Graph& graph, const Program& program, const Schedule& schedule, std::span<Arena* const> arenas,
+                         std::int64_t canary_bytes)
+    : graph_(graph),
+      program_(program),
+      arenas_(arenas.begin(), arenas.end()),
+      canary_bytes_(canary_bytes),
+      begins_(program.instructions.size()),
+      ends_(program.instructions.size()),
+      ends_with_loop_(program.instructions.size()) {
+  const std::size_t pieces = program.pieces.size();
+  std::vector<bool> stands(pieces), stays(pieces), taken_over(pieces);
+  for (const Binding& binding : program.inputs) stands[static_cast<std::size_t>(binding.piece.index)] = true;
+  for (const Binding& binding : program.outputs) stays[static_cast<std::size_t>(binding.piece.index)] = true;
+  for (const Binding& binding : program.persistent) {
+    stands[static_cast<std::size_t>(binding.piece.index)] = true;
+    stays[static_cast<std::size_t>(binding.piece.index)] = true;
+  }
+  for (const Piece& piece : program.pieces)
+    if (piece.shares) taken_over[static_cast<std::size_t>(piece.shares.index)] = true;
+
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const Piece& piece = program.pieces[i];
+    const PieceId id(static_cast<std::int64_t>(i));
+    if (arena_of(piece) == nullptr) continue;
+    if (stands[i] || piece.persistent)
+      standing_.push_back(id);
+    else if (!piece.shares && piece.first >= 0)
+      begins_[static_cast<std::size_t>(piece.first)].push_back(id);
+
+    bool keeps = taken_over[i];
+    for (PieceId ancestor = id; ancestor; ancestor = program.piece(ancestor).shares)
+      keeps = keeps || program.piece(ancestor).persistent || stays[static_cast<std::size_t>(ancestor.index)];
+    if (keeps || piece.last < 0) continue;
+    const auto last = static_cast<std::size_t>(piece.last);
+    const std::int32_t loop = schedule.loop[last];
+    const bool enters_loop = loop >= 0 && (stands[i] || piece.first < program.loops[static_cast<std::size_t>(loop)].begin);
+    // What was there before the loop is needed by every iteration.
+    if (enters_loop)
+      ends_with_loop_[static_cast<std::size_t>(program.loops[static_cast<std::size_t>(loop)].end - 1)].push_back(id);
+    else
+      ends_[last].push_back(id);
+  }
+}
+
+void DebugMemory::begin_step() {
+  for (PieceId piece : standing_) place_canaries(piece);
+}
+
+void DebugMemory::before(std::int32_t instruction) {
+  for (PieceId piece : begins_[static_cast<std::size_t>(instruction)]) place_canaries(piece);
+}
+
+void DebugMemory::after(std::int32_t instruction, bool last_iteration) {
+  const auto i = static_cast<std::size_t>(instruction);
+  for (const Operand& operand : program_.instructions[i].writes) check_canaries(operand.piece, instruction);
+  if (program_.instructions[i].workspace) check_canaries(program_.instructions[i].workspace, instruction);
+  for (PieceId piece : ends_[i]) poison(piece);
+  if (last_iteration)
+    for (PieceId piece : ends_with_loop_[i]) poison(piece);
+}
+
+PieceId DebugMemory::root_of(PieceId piece) const {
+  while (program_.piece(piece).shares) piece = program_.piece(piece).shares;
+  return piece;
+}
+
+void DebugMemory::place_canaries(PieceId id) {
+  const Piece& piece = program_.piece(id);
+  const std::int64_t end = piece.offset + piece.bytes;
+  arena_of(piece)->restore_pattern(piece.offset - canary_bytes_, piece.offset);
+  arena_of(piece)->restore_pattern(end, end + canary_bytes_);
+}
+
+void DebugMemory::check_canaries(PieceId written, std::int32_t instruction) const {
+  const Piece& piece = program_.piece(root_of(written));
+  const Arena* const arena = arena_of(piece);
+  if (arena == nullptr) return;
+  const auto fail = [&](std::int64_t distance, std::string_view where) {
+    internal_error("{} wrote outside piece '{}' ({} bytes at {} of the {} arena): byte {} {} it was changed",
+                   describe(graph_, program_, instruction), program_.piece(written).label, piece.bytes, piece.offset,
+                   name_of(piece.tier), distance, where);
+  };
+  const std::int64_t end = piece.offset + piece.bytes;
+  if (const std::int64_t touched = arena->first_touched(end, end + canary_bytes_); touched >= 0) fail(touched - end + 1, "after");
+  if (const std::int64_t touched = arena->first_touched(piece.offset - canary_bytes_, piece.offset); touched >= 0)
+    fail(piece.offset - touched, "before");
+}
+
+void DebugMemory::poison(PieceId id) {
+  const Piece& piece = program_.piece(id);
+  std::memset(arena_of(piece)->data() + piece.offset, 0xFF, static_cast<std::size_t>(piece.bytes));
+}
+
+}  // namespace outsize

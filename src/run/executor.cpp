@@ -1,0 +1,352 @@
+#include "run/executor.h"
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include "backend/host_memory.h"
+#include "ops/combine.h"
+#include "run/arena.h"
+#include "run/debug_memory.h"
+#include "run/lanes.h"
+#include "run/layout.h"
+#include "run/schedule.h"
+#include "run/spill_file.h"
+
+namespace outsize {
+namespace {
+
+// Behind every arena; a kernel that runs over its end is caught after the step.
+constexpr std::int64_t kGuardBytes = 4096;
+
+using Clock = std::chrono::steady_clock;
+
+// One side of a copy, or one argument of a kernel: where its piece is, and what it holds in an iteration.
+struct Access {
+  const Operand* operand = nullptr;
+  const ValueType* type = nullptr;
+  std::byte* memory = nullptr;  // of the piece; nullptr on disk
+  std::int64_t offset = 0;      // of the piece in its tier
+
+  Box holds(std::int64_t iteration) const { return operand->holds.shifted(operand->holds_step, iteration); }
+  Box box(std::int64_t iteration) const { return operand->box.shifted(operand->box_step, iteration); }
+  bool moves() const { return operand->holds_step.rank() > 0 || operand->box_step.rank() > 0; }
+};
+
+// An instruction with everything found beforehand that does not change in a step. What changes from iteration to iteration is
+// rewritten in place, by the one thread of its lane.
+struct PreparedInstruction {
+  const Instruction* instruction = nullptr;
+  std::vector<Access> reads;
+  std::vector<Access> writes;
+  bool moves = false;
+  // kernels
+  std::shared_ptr<const Kernel> kernel;
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+  std::vector<Box> in_boxes;
+  std::vector<Box> out_boxes;
+  std::byte* workspace = nullptr;
+  Box owned;
+  // everything else
+  CopyPlan plan;
+  std::int64_t zero_bytes = 0;
+};
+
+}  // namespace
+
+struct Executor::Impl {
+  Impl(const Graph& graph_, const Program& program_, Backend& backend_, ExecutorOptions options_);
+
+  void prepare_memory();
+  Access access(const Operand& operand) const;
+  PreparedInstruction prepare(std::int32_t index) const;
+  void check_access(const Access& access, std::int32_t index) const;
+  void place(PreparedInstruction& prepared, std::int64_t iteration) const;
+  const std::byte* view(const Access& access, std::int64_t iteration) const;
+
+  void step();
+  void run_lane(Lane lane);
+  void run_in_issue_order();
+  void run_one(std::int32_t index, std::int64_t iteration);
+  void execute(PreparedInstruction& prepared);
+
+  const Piece& bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const;
+  void check_size(ValueId value, std::size_t bytes) const;
+
+  const Graph& graph;
+  const Program& program;
+  Backend& backend;
+  ExecutorOptions options;
+  Schedule schedule;
+  std::array<std::unique_ptr<Arena>, 2> arenas;  // device, host
+  std::unique_ptr<SpillFile> spill;
+  std::vector<PreparedInstruction> prepared;
+  std::unique_ptr<DebugMemory> debug;
+  Trace trace;
+  Clock::time_point step_start;
+  std::optional<Lanes> lanes;  // last: its threads use all the rest
+};
+
+Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& backend_, ExecutorOptions options_)
+    : graph(graph_), program(program_), backend(backend_), options(std::move(options_)), schedule(make_schedule(program_)) {
+  if (program.storage != backend.storage())
+    internal_error("program {} was lowered for another storage of maps than that of backend {}", program.name, backend.name());
+  prepare_memory();
+  prepared.reserve(program.instructions.size());
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) prepared.push_back(prepare(static_cast<std::int32_t>(i)));
+  if (options.trace) trace.events.resize(static_cast<std::size_t>(schedule.events));
+  std::array<bool, kLanes> used{};
+  if (options.debug_memory) {
+    const std::array<Arena*, 3> by_tier{arenas[0].get(), arenas[1].get(), nullptr};
+    debug = std::make_unique<DebugMemory>(graph, program, schedule, by_tier, options.canary_bytes);
+  } else {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) used[lane] = schedule.totals[lane] > 0;
+  }
+  lanes.emplace(used, [this](Lane lane) { run_lane(lane); });
+}
+
+void Executor::Impl::prepare_memory() {
+  for (const Piece& piece : program.pieces) {
+    const auto tier = static_cast<std::size_t>(piece.tier);
+    if (piece.first < 0 && piece.offset < 0) continue;  // never used, so it has no place
+    if (piece.offset < 0 || piece.bytes < 0 || piece.offset + piece.bytes > program.peak_bytes[tier])
+      internal_error("piece '{}' ({} bytes at {}) lies outside the {} arena of {} bytes", piece.label, piece.bytes, piece.offset,
+                     name_of(piece.tier), program.peak_bytes[tier]);
+  }
+  const std::int64_t guard = std::max(kGuardBytes, options.canary_bytes);
+  arenas[0] = std::make_unique<Arena>(backend, Tier::device, program.peak_bytes[0], guard, true);
+  if (program.peak_bytes[1] > 0) arenas[1] = std::make_unique<Arena>(backend, Tier::host, program.peak_bytes[1], guard, false);
+  if (program.peak_bytes[2] > 0) spill = std::make_unique<SpillFile>(options.spill_directory, program.peak_bytes[2]);
+}
+
+Access Executor::Impl::access(const Operand& operand) const {
+  const Piece& piece = program.piece(operand.piece);
+  Access access{&operand, &piece.type, nullptr, piece.offset};
+  if (piece.tier != Tier::disk) access.memory = arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset;
+  return access;
+}
+
+PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
+  const Instruction& instruction = program.instructions[static_cast<std::size_t>(index)];
+  PreparedInstruction made;
+  made.instruction = &instruction;
+  for (const Operand& operand : instruction.reads) made.reads.push_back(access(operand));
+  for (const Operand& operand : instruction.writes) made.writes.push_back(access(operand));
+  for (const std::vector<Access>* accesses : {&made.reads, &made.writes})
+    for (const Access& one : *accesses) {
+      check_access(one, index);
+      made.moves = made.moves || one.moves();
+    }
+  made.moves = (made.moves || instruction.owned_step.rank() > 0) && schedule.loop[static_cast<std::size_t>(index)] >= 0;
+
+  if (instruction.action == Action::kernel) {
+    made.kernel = backend.kernel(call_of(graph, instruction));
+    made.in.resize(made.reads.size());
+    made.out.resize(made.writes.size());
+    made.in_boxes.resize(made.reads.size());
+    made.out_boxes.resize(made.writes.size());
+    const std::int64_t needed = made.kernel->workspace_bytes();
+    const std::int64_t booked = instruction.workspace ? program.piece(instruction.workspace).bytes : 0;
+    if (needed > booked)
+      internal_error("{} needs {} bytes of workspace, {} are booked", describe(graph, program, index), needed, booked);
+    if (instruction.workspace) {
+      const Piece& piece = program.piece(instruction.workspace);
+      made.workspace = arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset;
+    }
+  }
+  place(made, 0);
+  // Statistics are merged column by column, which a box of part of them would not show.
+  if (instruction.action == Action::combine && instruction.combine != Combine::sum) OUTSIZE_CHECK(run_count(made.plan) == 1);
+  return made;
+}
+
+// The checker proves far more; this much keeps a wrong program from writing over foreign memory.
+void Executor::Impl::check_access(const Access& access, std::int32_t index) const {
+  const Piece& piece = program.piece(access.operand->piece);
+  const std::int32_t loop = schedule.loop[static_cast<std::size_t>(index)];
+  const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
+  for (const std::int64_t iteration : {std::int64_t{0}, last}) {
+    const Box holds = access.holds(iteration), box = access.box(iteration);
+    if (stored_bytes(program.storage, piece.type, holds.shape()) > piece.bytes || !holds.contains(box))
+      internal_error("{}: piece '{}' of {} bytes is said to hold {}, of which {} is used", describe(graph, program, index),
+                     piece.label, piece.bytes, to_string(holds), to_string(box));
+    if (program.instructions[static_cast<std::size_t>(index)].action != Action::kernel || box.empty()) continue;
+    // A kernel sees a dense piece, so the box must be one range of what is held: cut out, it keeps its strides.
+    const CopyPlan plan = plan_copy(program.storage, piece.type.format, holds, box, box);
+    for (int i = 0; i < CopyPlan::kLoops; ++i)
+      if (plan.count[i] > 1 && plan.from_stride[i] != plan.to_stride[i])
+        internal_error("{}: {} is not one range of piece '{}', which holds {}", describe(graph, program, index), to_string(box),
+                       piece.label, to_string(holds));
+  }
+}
+
+const std::byte* Executor::Impl::view(const Access& access, std::int64_t iteration) const {
+  const Box box = access.box(iteration);
+  if (box.empty()) return nullptr;
+  return access.memory +
+         stored_offset(program.storage, access.type->format, access.holds(iteration), box.lo) * size_of(access.type->dtype);
+}
+
+void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) const {
+  switch (made.instruction->action) {
+    case Action::kernel:
+      for (std::size_t i = 0; i < made.reads.size(); ++i) {
+        made.in[i] = view(made.reads[i], iteration);
+        made.in_boxes[i] = made.reads[i].box(iteration);
+      }
+      for (std::size_t i = 0; i < made.writes.size(); ++i) {
+        made.out[i] = const_cast<std::byte*>(view(made.writes[i], iteration));
+        made.out_boxes[i] = made.writes[i].box(iteration);
+      }
+      made.owned = made.instruction->owned.shifted(made.instruction->owned_step, iteration);
+      return;
+    case Action::zero: {
+      const Access& target = made.writes[0];
+      made.zero_bytes = stored_bytes(program.storage, *target.type, target.holds(iteration).shape());
+      return;
+    }
+    default: {
+      const Access &from = made.reads[0], &to = made.writes[0];
+      made.plan = plan_copy(program.storage, from.type->format, from.holds(iteration), to.holds(iteration), from.box(iteration));
+      return;
+    }
+  }
+}
+
+void Executor::Impl::execute(PreparedInstruction& made) {
+  const Instruction& instruction = *made.instruction;
+  if (instruction.action == Action::kernel)
+    return made.kernel->run({made.in, made.out, made.workspace, made.in_boxes, made.out_boxes, made.owned});
+  const Access& to = made.writes[0];
+  if (instruction.action == Action::zero) return backend.zero(to.memory, made.zero_bytes);
+
+  const Access& from = made.reads[0];
+  const std::int64_t element_bytes = size_of(from.type->dtype);
+  switch (instruction.action) {
+    case Action::disk_out: return spill->write_box(made.plan, element_bytes, from.memory, to.offset);
+    case Action::disk_in: return spill->read_box(made.plan, element_bytes, from.offset, to.memory);
+    case Action::combine:
+      if (instruction.combine == Combine::sum) return backend.add(made.plan, from.type->dtype, from.memory, to.memory);
+      return combine_into(instruction.combine, from.type->dtype, to.memory, from.memory, made.plan.length);
+    default: return backend.copy(instruction.lane, made.plan, element_bytes, from.memory, to.memory);
+  }
+}
+
+void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {
+  PreparedInstruction& made = prepared[static_cast<std::size_t>(index)];
+  if (made.moves) place(made, iteration);
+  if (!options.trace) return execute(made);
+  const auto seconds = [this] { return std::chrono::duration<double>(Clock::now() - step_start).count(); };
+  TraceEvent& event = trace.events[static_cast<std::size_t>(schedule.event(index, iteration))];
+  event = {index, iteration, made.instruction->lane, seconds(), 0};
+  execute(made);
+  event.end = seconds();
+}
+
+void Executor::Impl::run_lane(Lane lane) {
+  if (debug) return run_in_issue_order();
+  for (const LaneSegment& segment : schedule.lanes[index_of(lane)])
+    for (std::int64_t iteration = 0; iteration < segment.count; ++iteration)
+      for (const std::int32_t index : segment.instructions) {
+        if (lanes->failed()) return;
+        for (const Wait& wait : program.instructions[static_cast<std::size_t>(index)].waits)
+          if (!lanes->wait_for(wait.lane, target_of(wait, iteration))) return;
+        run_one(index, iteration);
+        lanes->complete(lane);
+      }
+}
+
+// All lanes on one thread: only in one order of all instructions is there a moment at which a piece has had its last use.
+void Executor::Impl::run_in_issue_order() {
+  std::array<std::int64_t, kLanes> completed{};
+  const auto run = [&](std::int32_t index, std::int64_t iteration, bool last_iteration) {
+    const Instruction& instruction = program.instructions[static_cast<std::size_t>(index)];
+    for (const Wait& wait : instruction.waits)
+      if (completed[index_of(wait.lane)] < target_of(wait, iteration))
+        internal_error("{} waits for an instruction of lane {} that is issued after it", describe(graph, program, index),
+                       name_of(wait.lane));
+    debug->before(index);
+    run_one(index, iteration);
+    debug->after(index, last_iteration);
+    ++completed[index_of(instruction.lane)];
+  };
+  debug->begin_step();
+  const auto size = static_cast<std::int32_t>(program.instructions.size());
+  for (std::int32_t index = 0; index < size;) {
+    const std::int32_t loop_index = schedule.loop[static_cast<std::size_t>(index)];
+    if (loop_index < 0) {
+      run(index++, 0, true);
+      continue;
+    }
+    const Loop& loop = program.loops[static_cast<std::size_t>(loop_index)];
+    for (std::int64_t iteration = 0; iteration < loop.count; ++iteration)
+      for (index = loop.begin; index < loop.end; ++index) run(index, iteration, iteration + 1 == loop.count);
+  }
+}
+
+void Executor::Impl::step() {
+  step_start = Clock::now();
+  lanes->run();
+  trace.seconds = std::chrono::duration<double>(Clock::now() - step_start).count();
+  for (const auto& arena : arenas)
+    if (arena) arena->check_guard();
+}
+
+const Piece& Executor::Impl::bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const {
+  // A version that an update makes takes its value's place.
+  const ValueId original = graph.value(value).version_of;
+  for (const Binding& binding : bindings)
+    if (binding.value == value) return program.piece(binding.piece);
+  for (const Binding& binding : program.persistent)
+    if (binding.value == value || (original && binding.value == original)) return program.piece(binding.piece);
+  std::string names;
+  for (const std::vector<Binding>* list : {&bindings, &program.persistent})
+    for (const Binding& binding : *list) names += (names.empty() ? "" : ", ") + graph.value(binding.value).name;
+  user_error("value {} is no {} of program {}; those are: {}", graph.value(value).name, what, program.name, names);
+}
+
+void Executor::Impl::check_size(ValueId value, std::size_t bytes) const {
+  const ValueType& type = graph.value(value).type;
+  const std::int64_t expected = type.elements() * size_of(type.dtype);
+  if (static_cast<std::int64_t>(bytes) != expected)
+    user_error("value {} is {}, {} bytes, but {} were given", graph.value(value).name, to_string(type), expected, bytes);
+}
+
+Executor::Executor(const Graph& graph, const Program& program, Backend& backend, ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(graph, program, backend, std::move(options))) {}
+
+Executor::~Executor() = default;
+
+void Executor::write(ValueId value, std::span<const std::byte> data) {
+  const Piece& piece = impl_->bound_piece(value, impl_->program.inputs, "input");
+  impl_->check_size(value, data.size());
+  if (piece.offset < 0) return;  // nothing in the program reads it
+  store_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<const std::byte> part) {
+    if (piece.tier == Tier::disk)
+      impl_->spill->write(piece.offset + offset, part);
+    else
+      std::memcpy(impl_->arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset + offset, part.data(), part.size());
+  });
+}
+
+void Executor::read(ValueId value, std::span<std::byte> data) const {
+  const Piece& piece = impl_->bound_piece(value, impl_->program.outputs, "output");
+  impl_->check_size(value, data.size());
+  OUTSIZE_CHECK(piece.offset >= 0);
+  load_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<std::byte> part) {
+    if (piece.tier == Tier::disk)
+      impl_->spill->read(piece.offset + offset, part);
+    else
+      std::memcpy(part.data(), impl_->arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset + offset, part.size());
+  });
+}
+
+void Executor::step() { impl_->step(); }
+
+const Trace& Executor::trace() const { return impl_->trace; }
+
+std::int64_t Executor::measured_peak_bytes() const { return impl_->arenas[0]->touched_bytes(); }
+
+}  // namespace outsize

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/interface.h"
+#include "program/program.h"
+
+namespace outsize {
+
+// One instruction's time on its lane; the executor and the simulator write the same form.
+struct TraceEvent {
+  std::int32_t instruction = 0;
+  std::int64_t iteration = 0;
+  Lane lane = Lane::compute;
+  double start = 0;  // seconds from the start of the step
+  double end = 0;
+};
+
+struct Trace {
+  std::vector<TraceEvent> events;
+  double seconds = 0;
+};
+
+struct ExecutorOptions {
+  std::string spill_directory;  // for the disk tier; empty: the system's temporary directory
+  bool trace = false;
+  bool debug_memory = false;      // poison what a piece leaves behind; check the canaries around every piece after each instruction
+  std::int64_t canary_bytes = 0;  // as the program was lowered with
+};
+
+// Interprets a program: no allocation, no shape logic, no decision in a step. Owns the arenas, whose sizes are the program's peaks.
+class Executor {
+ public:
+  // Prepares every kernel and all memory. Keeps references to graph, program and backend.
+  Executor(const Graph& graph, const Program& program, Backend& backend, ExecutorOptions options = {});
+  ~Executor();
+
+  // Writes an input or persistent value before a step; `data` is dense row-major in the value's dtype. Throws UserError when the
+  // size is wrong or the value is not an input.
+  void write(ValueId value, std::span<const std::byte> data);
+  // Reads an output or persistent value after a step into dense row-major `data`.
+  void read(ValueId value, std::span<std::byte> data) const;
+
+  // Runs the program once. Errors of any lane are rethrown here.
+  void step();
+
+  const Trace& trace() const;
+  // The highest device byte that any step has touched so far: arenas start filled with a pattern, and what differs was touched.
+  std::int64_t measured_peak_bytes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace outsize

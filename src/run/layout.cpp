@@ -1,0 +1,102 @@
+#include "run/layout.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace outsize {
+namespace {
+
+// Stored elements that pass through one buffer at a time; it should stay in the second-level cache.
+constexpr std::int64_t kBuffer = 1 << 14;
+
+bool is_row_major(const StorageRule& rule, const ValueType& type) {
+  return type.format == Format::plain || rule.channel_block == 1;
+}
+
+// Callers' memory may lie at any address, so its words are moved by memcpy, which compiles to plain moves.
+
+// A range of positions of one block of channels of one sample.
+struct Part {
+  std::int64_t dense = 0;     // the element of the block's first channel at the first position
+  std::int64_t stored = 0;    // the same in the stored form
+  std::int64_t channels = 0;  // of the block that exist
+  std::int64_t positions = 0;
+  std::int64_t plane = 0;  // dense elements from one channel to the next
+};
+
+template <class Body>
+void for_each_part(const StorageRule& rule, const ValueType& type, Body&& body) {
+  const std::int64_t block = rule.channel_block;
+  const std::int64_t samples = type.shape[0], channels = type.shape[1];
+  const std::int64_t plane = type.elements() / (samples * channels);
+  const std::int64_t most = std::max<std::int64_t>(1, kBuffer / block);
+  std::int64_t stored = 0;
+  for (std::int64_t n = 0; n < samples; ++n)
+    for (std::int64_t c = 0; c < channels; c += block)
+      for (std::int64_t p = 0; p < plane; p += most) {
+        const std::int64_t positions = std::min(most, plane - p);
+        body(Part{(n * channels + c) * plane + p, stored, std::min(block, channels - c), positions, plane});
+        stored += positions * block;
+      }
+}
+
+template <class Word>
+void store_words(const StorageRule& rule, const ValueType& type, const std::byte* dense,
+                 const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) {
+  constexpr std::int64_t kWord = sizeof(Word);
+  const std::int64_t block = rule.channel_block;
+  std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
+  for_each_part(rule, type, [&](const Part& part) {
+    std::fill_n(buffer.begin(), part.positions * block, Word{0});
+    for (std::int64_t c = 0; c < part.channels; ++c) {
+      const std::byte* const from = dense + (part.dense + c * part.plane) * kWord;
+      for (std::int64_t p = 0; p < part.positions; ++p)
+        std::memcpy(&buffer[static_cast<std::size_t>(p * block + c)], from + p * kWord, kWord);
+    }
+    const auto words = std::span(buffer).first(static_cast<std::size_t>(part.positions * block));
+    sink(part.stored * kWord, std::as_bytes(words));
+  });
+}
+
+template <class Word>
+void load_words(const StorageRule& rule, const ValueType& type, std::byte* dense,
+                const std::function<void(std::int64_t, std::span<std::byte>)>& source) {
+  constexpr std::int64_t kWord = sizeof(Word);
+  const std::int64_t block = rule.channel_block;
+  std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
+  for_each_part(rule, type, [&](const Part& part) {
+    const auto words = std::span(buffer).first(static_cast<std::size_t>(part.positions * block));
+    source(part.stored * kWord, std::as_writable_bytes(words));
+    for (std::int64_t c = 0; c < part.channels; ++c) {
+      std::byte* const to = dense + (part.dense + c * part.plane) * kWord;
+      for (std::int64_t p = 0; p < part.positions; ++p)
+        std::memcpy(to + p * kWord, &buffer[static_cast<std::size_t>(p * block + c)], kWord);
+    }
+  });
+}
+
+}  // namespace
+
+void store_dense(const StorageRule& rule, const ValueType& type, std::span<const std::byte> dense,
+                 const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) {
+  if (is_row_major(rule, type)) return sink(0, dense);
+  switch (size_of(type.dtype)) {
+    case 1: return store_words<std::uint8_t>(rule, type, dense.data(), sink);
+    case 4: return store_words<std::uint32_t>(rule, type, dense.data(), sink);
+    default: return store_words<std::uint64_t>(rule, type, dense.data(), sink);
+  }
+}
+
+void load_dense(const StorageRule& rule, const ValueType& type, std::span<std::byte> dense,
+                const std::function<void(std::int64_t, std::span<std::byte>)>& source) {
+  if (is_row_major(rule, type)) return source(0, dense);
+  switch (size_of(type.dtype)) {
+    case 1: return load_words<std::uint8_t>(rule, type, dense.data(), source);
+    case 4: return load_words<std::uint32_t>(rule, type, dense.data(), source);
+    default: return load_words<std::uint64_t>(rule, type, dense.data(), source);
+  }
+}
+
+}  // namespace outsize

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <string>
+
+#include "backend/interface.h"
+#include "cost/profile.h"
+#include "plan/planner.h"
+#include "program/program.h"
+#include "run/executor.h"
+
+namespace outsize {
+
+// Bytes by tier; 0: no limit.
+struct Budgets {
+  std::int64_t device = 0;
+  std::int64_t host = 0;
+  std::int64_t disk = 0;
+};
+
+struct PrepareOptions {
+  std::string planner;    // a name of planners()
+  std::string plan_text;  // instead: a plan in the text form …
+  std::string plan_file;  // … and what to call it in messages
+  Budgets budgets;
+};
+
+// What one run needs beside its graph: the decisions, the checked program and its prediction.
+struct Prepared {
+  Plan plan;
+  Program program;
+  Trace predicted;
+  double plan_seconds = 0;  // planning, lowering, checking and simulating
+};
+
+// Plans, lowers, checks and simulates. A plan whose packing exceeds the budget sends its planner back with as much less, a few
+// times; only then the budget is refused. Throws BudgetError with the bytes missing, UserError for a plan that does not check.
+Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options);
+
+// What a plan pays, counted in the program with its loops unrolled.
+struct PlanFigures {
+  std::int64_t swapped_bytes = 0;   // moved between tiers in a step, both ways
+  std::int64_t recomputed_ops = 0;  // kernels run again
+  std::int64_t tiles = 0;           // over all passes
+};
+PlanFigures figures_of(const Prepared& prepared);
+
+// No plan can be faster than every op of the graph run once, one after another.
+double lower_bound_seconds(const Graph& graph, const Profile& profile);
+
+// What the backend's device has free now: the budget when none is given.
+std::int64_t free_device_bytes();
+
+// "auto" where there is such a planner, else the first.
+std::string default_planner();
+
+}  // namespace outsize

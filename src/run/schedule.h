@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "program/program.h"
+
+namespace outsize {
+
+// Instructions of one lane that run `count` times, in this order: those of a loop, or (count 1) those between loops.
+struct LaneSegment {
+  std::vector<std::int32_t> instructions;
+  std::int64_t count = 1;
+};
+
+// A program as its lanes see it, with loops still rolled. Events number the unrolled instructions in issue order.
+struct Schedule {
+  std::array<std::vector<LaneSegment>, kLanes> lanes;
+  std::array<std::int64_t, kLanes> totals{};  // unrolled instructions a lane
+  std::vector<std::int64_t> first_event;      // of each instruction: the event of its iteration 0
+  std::vector<std::int64_t> event_step;       // from one iteration to the next; 0 outside loops
+  std::vector<std::int32_t> loop;             // index in Program::loops, or -1
+  std::int64_t events = 0;
+
+  std::int64_t event(std::int32_t instruction, std::int64_t iteration) const {
+    const auto i = static_cast<std::size_t>(instruction);
+    return first_event[i] + event_step[i] * iteration;
+  }
+};
+
+// Throws InternalError where loops overlap or an instruction waits for more than a lane ever completes.
+Schedule make_schedule(const Program& program);
+
+// How many instructions of its lane a wait asks for.
+constexpr std::int64_t target_of(const Wait& wait, std::int64_t iteration) { return wait.count + wait.per_iteration * iteration; }
+
+constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
+
+// "instruction 12 (kernel, op conv1)"
+std::string describe(const Graph& graph, const Program& program, std::int32_t instruction);
+
+}  // namespace outsize

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cost/profile.h"
+#include "run/executor.h"
+
+namespace outsize {
+
+// Runs the program against the profile: lanes in order, waits, half or full duplex links. The trace has the executor's form.
+Trace simulate(const Graph& graph, const Program& program, const Profile& profile);
+
+}  // namespace outsize

@@ -1,0 +1,95 @@
+#include "run/spill_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "backend/host_memory.h"
+#include "base/bytes.h"
+
+namespace outsize {
+namespace {
+
+int open_nameless(const std::string& directory) {
+  const int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
+  // Not every file system knows nameless files; take the name away by hand.
+  std::string path = directory + "/outsize-spill-XXXXXX";
+  const int named = mkostemp(path.data(), O_CLOEXEC);
+  if (named >= 0) unlink(path.c_str());
+  return named;
+}
+
+// 0, or an error number. Where the file system cannot reserve, the file only gets its size.
+int reserve(int file, std::int64_t bytes) {
+  if (fallocate(file, 0, 0, bytes) == 0) return 0;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+  return ftruncate(file, bytes) == 0 ? 0 : errno;
+}
+
+}  // namespace
+
+SpillFile::SpillFile(std::string directory, std::int64_t bytes) : directory_(std::move(directory)) {
+  if (directory_.empty()) directory_ = std::filesystem::temp_directory_path().string();
+  file_ = open_nameless(directory_);
+  if (file_ < 0) fail("make", bytes);
+  if (const int error = reserve(file_, bytes); error != 0) {
+    close(file_);
+    errno = error;
+    fail("reserve", bytes);
+  }
+}
+
+SpillFile::~SpillFile() { close(file_); }
+
+void SpillFile::fail(const char* action, std::int64_t bytes) const {
+  const int error = errno;
+  user_error("spill directory '{}': cannot {} {}: {}; {}", directory_, action, format_bytes(bytes), std::strerror(error),
+             error == ENOSPC || error == EDQUOT || error == EFBIG ? "free some room there, or name another directory with --spill"
+                                                                  : "name a writable directory on a local disk with --spill");
+}
+
+void SpillFile::fail_short(std::int64_t bytes) const {
+  user_error("spill directory '{}': the spill file ended {} early; was it truncated from outside?", directory_,
+             format_bytes(bytes));
+}
+
+void SpillFile::write(std::int64_t offset, std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t done = pwrite(file_, data.data(), data.size(), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("write", static_cast<std::int64_t>(data.size()));
+    offset += done;
+    data = data.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+void SpillFile::read(std::int64_t offset, std::span<std::byte> data) const {
+  while (!data.empty()) {
+    const ssize_t done = pread(file_, data.data(), data.size(), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail("read", static_cast<std::int64_t>(data.size()));
+    if (done == 0) fail_short(static_cast<std::int64_t>(data.size()));
+    offset += done;
+    data = data.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+void SpillFile::write_box(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::int64_t offset) {
+  const auto length = static_cast<std::size_t>(plan.length * element_bytes);
+  for_each_run(plan, 0, run_count(plan), [&](std::int64_t at_from, std::int64_t at_to) {
+    write(offset + at_to * element_bytes, {from + at_from * element_bytes, length});
+  });
+}
+
+void SpillFile::read_box(const CopyPlan& plan, std::int64_t element_bytes, std::int64_t offset, std::byte* to) const {
+  const auto length = static_cast<std::size_t>(plan.length * element_bytes);
+  for_each_run(plan, 0, run_count(plan), [&](std::int64_t at_from, std::int64_t at_to) {
+    read(offset + at_from * element_bytes, {to + at_to * element_bytes, length});
+  });
+}
+
+}  // namespace outsize

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "graph/storage.h"
+
+namespace outsize {
+
+// The disk tier: one nameless file, gone when it is closed. All errors are UserErrors that name the directory and say what to do.
+class SpillFile {
+ public:
+  // Reserves the room at once, so that a full disk shows before the first step. An empty directory: the system's temporary one.
+  SpillFile(std::string directory, std::int64_t bytes);
+  ~SpillFile();
+  SpillFile(const SpillFile&) = delete;
+  SpillFile& operator=(const SpillFile&) = delete;
+
+  // These may be called from several threads at once and allocate nothing unless they fail.
+  void write(std::int64_t offset, std::span<const std::byte> data);
+  void read(std::int64_t offset, std::span<std::byte> data) const;
+  // Moves a box as `plan` says; the file's side starts at byte `offset`.
+  void write_box(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::int64_t offset);
+  void read_box(const CopyPlan& plan, std::int64_t element_bytes, std::int64_t offset, std::byte* to) const;
+
+ private:
+  [[noreturn]] void fail(const char* action, std::int64_t bytes) const;
+  [[noreturn]] void fail_short(std::int64_t bytes) const;
+
+  std::string directory_;
+  int file_ = -1;
+};
+
+}  // namespace outsize

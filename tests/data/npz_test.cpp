@@ -1,0 +1,169 @@
+#include "data/npz.h"
+
+#include "data/npy.h"
+#include "data/source.h"
+#include "support.h"
+
+namespace outsize {
+namespace {
+
+std::vector<std::byte> bytes_of(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+// An .npy file of version 1 with that header text.
+std::vector<std::byte> npy(const std::string& header, const std::string& data = "") {
+  const auto length = static_cast<std::uint16_t>(header.size());
+  return bytes_of("\x93NUMPY" + std::string("\x01\x00", 2) + std::string(reinterpret_cast<const char*>(&length), 2) + header +
+                  data);
+}
+
+TEST(Npy, ReadsWhatNumpyWrites) {
+  const Array array =
+      parse_npy(npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2,), }      \n", std::string("\1\0\0\0\2\0\0\0", 8)), "a");
+  EXPECT_EQ(array.type, ElementType::i32);
+  EXPECT_EQ(array.shape, (Dims{2}));
+  EXPECT_EQ(array.data, array_of<std::int32_t>(ElementType::i32, {2}, {1, 2}).data);
+  EXPECT_EQ(parse_npy(npy("{'descr': '|u1', 'fortran_order': False, 'shape': ()}", "x"), "a").shape, Dims{});
+}
+
+TEST(Npy, Refusals) {
+  const auto message = [](const std::vector<std::byte>& bytes) { return refusal([&] { parse_npy(bytes, "x.npz: array 'x'"); }); };
+  expect_contains(message(bytes_of("hello")), "x.npz: array 'x': not an npy array");
+  expect_contains(message(npy("{'descr': '<f2', 'fortran_order': False, 'shape': (2,), }")), "'<f2' is not read");
+  expect_contains(message(npy("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }")), "'>f4' is not read");
+  expect_contains(message(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }")), "Fortran order");
+  expect_contains(message(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }", "abc")), "expected 8 bytes");
+  expect_contains(message(npy("{'descr': '<f4', 'fortran_order': False}")), "lacks");
+  expect_contains(message(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}")), "expected an extent");
+  expect_contains(message(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1)}")), "at most 6 dimensions");
+  expect_contains(message(npy("{'descr': '<f4")), "unfinished");
+}
+
+class Npz : public FileTest {};
+
+TEST_F(Npz, RoundTripStoredAndDeflated) {
+  std::vector<float> values(10'000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17);
+  const Array x = array_of<float>(ElementType::f32, {100, 100}, values);
+  const Array y = array_of<std::int64_t>(ElementType::i64, {3}, {1, -2, 3});
+  for (bool compressed : {false, true}) {
+    const std::string file = path(compressed ? "c.npz" : "s.npz");
+    write_npz(file, {{"x", x}, {"y", y}}, compressed);
+    const NpzFile opened(file);
+    EXPECT_EQ(opened.names(), (std::vector<std::string>{"x", "y"}));
+    EXPECT_EQ(opened.read("x").data, x.data);
+    EXPECT_EQ(opened.read("x").shape, x.shape);
+    EXPECT_EQ(opened.read("y").data, y.data);
+    expect_contains(refusal([&] { opened.read("labels"); }), "expected an array 'labels', found only: x, y");
+  }
+  EXPECT_LT(content("c.npz").size(), content("s.npz").size());
+}
+
+// Every truncation, and every flipped byte, is refused or harmless; nothing crashes.
+TEST_F(Npz, DamageIsFound) {
+  const Array x = array_of<std::uint8_t>(ElementType::u8, {8}, {1, 2, 3, 4, 5, 6, 7, 8});
+  for (bool compressed : {false, true}) {
+    write_npz(path("a.npz"), {{"x", x}}, compressed);
+    const std::string good = content("a.npz");
+    const auto read = [&] { return NpzFile(path("b.npz")).read("x"); };
+    for (std::size_t length = 0; length < good.size(); ++length) {
+      write("b.npz", good.substr(0, length));
+      EXPECT_THROW(read(), UserError) << "cut to " << length;
+    }
+    for (std::size_t i = 0; i < good.size(); ++i) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ 0x55);
+      write("b.npz", bad);
+      try {
+        EXPECT_EQ(read().data, x.data) << "byte " << i;
+      } catch (const UserError&) {
+      }
+    }
+  }
+}
+
+class Sources : public FileTest {
+ protected:
+  static BatchSpec labelled() { return {DType::f32, {2, 3, 2, 2}, DType::i32, {2}, 4}; }
+  std::string npz(const Array& x, const Array& y) const {
+    write_npz(path("d.npz"), {{"x", x}, {"y", y}});
+    return path("d.npz");
+  }
+  std::string refuse(const Array& x, const Array& y) const {
+    return refusal([&] { make_npz_source(npz(x, y), labelled(), false, 0); });
+  }
+};
+
+std::vector<float> floats(const std::vector<std::byte>& bytes) {
+  std::vector<float> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST_F(Sources, ReadsInOrderAndStartsAgain) {
+  std::vector<std::uint8_t> pixels(5 * 12);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i / 12 * 51);
+  const auto source = make_npz_source(
+      npz(array_of(ElementType::u8, {5, 3, 2, 2}, pixels), array_of<std::int64_t>(ElementType::i64, {5}, {0, 1, 2, 3, 0})),
+      labelled(), false, 0);
+  EXPECT_EQ(source->batches_per_epoch(), 2);  // the fifth sample is left out
+  Batch batch;
+  source->fill(1, batch);
+  EXPECT_FLOAT_EQ(floats(batch.x)[0], 0.4F);  // 102 / 255
+  EXPECT_FLOAT_EQ(floats(batch.x)[12], 0.6F);
+  EXPECT_EQ(batch.y, array_of<std::int32_t>(ElementType::i32, {2}, {2, 3}).data);
+  const Batch second = batch;
+  source->fill(3, batch);
+  EXPECT_EQ(batch.x, second.x);
+}
+
+TEST_F(Sources, ShuffleIsAPermutationOfItsOwnEachEpoch) {
+  std::vector<float> x(12 * 16);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i / 12);
+  const auto source =
+      make_npz_source(npz(array_of(ElementType::f32, {16, 3, 2, 2}, x), make_array(ElementType::i32, {16})), labelled(), true, 1);
+  std::vector<std::vector<float>> epochs(2);
+  for (std::int64_t step = 0; step < 16; ++step) {
+    Batch batch;
+    source->fill(step, batch);
+    epochs[static_cast<std::size_t>(step / 8)].push_back(floats(batch.x)[0]);
+    epochs[static_cast<std::size_t>(step / 8)].push_back(floats(batch.x)[12]);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  for (auto& epoch : epochs) {
+    std::sort(epoch.begin(), epoch.end());
+    for (std::size_t i = 0; i < 16; ++i) EXPECT_EQ(epoch[i], static_cast<float>(i));
+  }
+}
+
+TEST_F(Sources, Refusals) {
+  const Array x = make_array(ElementType::f32, {4, 3, 2, 2}), y = make_array(ElementType::i64, {4});
+  expect_contains(refuse(make_array(ElementType::f32, {4, 3, 2, 5}), y), "expected shape [3, 2, 2]");
+  expect_contains(refuse(make_array(ElementType::i32, {4, 3, 2, 2}), y), "found int32");
+  expect_contains(refuse(x, make_array(ElementType::i64, {3})), "4 samples, but 'y' has 3");
+  expect_contains(refuse(x, make_array(ElementType::i64, {4, 4})), "one label a sample");
+  expect_contains(refuse(x, make_array(ElementType::f32, {4})), "expected whole numbers");
+  expect_contains(refuse(x, array_of<std::int64_t>(ElementType::i64, {4}, {0, 1, 4, 0})), "label 4 of sample 2");
+  expect_contains(refuse(x, array_of<std::int64_t>(ElementType::i64, {4}, {0, 1, 1LL << 40, 0})), "outside the range");
+  expect_contains(refuse(make_array(ElementType::f32, {1, 3, 2, 2}), make_array(ElementType::i64, {1})),
+                  "fewer than one batch of 2");
+}
+
+TEST_F(Sources, SyntheticBatchesAreAFunctionOfSeedAndStep) {
+  const auto source = make_synthetic_source(labelled(), 5);
+  Batch a, b;
+  source->fill(3, a);
+  source->fill(9, b);
+  EXPECT_NE(a.x, b.x);
+  source->fill(3, b);
+  EXPECT_EQ(a.x, b.x);
+  EXPECT_EQ(a.y, b.y);
+  make_synthetic_source(labelled(), 6)->fill(3, b);
+  EXPECT_NE(a.x, b.x);
+  for (float value : floats(a.x)) EXPECT_LE(std::abs(value), 1.5F);
+}
+
+}  // namespace
+}  // namespace outsize

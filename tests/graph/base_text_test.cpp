@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace outsize {
+namespace {
+
+TEST(BaseText, EditDistance) {
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);  // k→s, e→i, +g
+  EXPECT_EQ(edit_distance("conv2d", "conv2d"), 0);
+}
+
+TEST(BaseText, SuggestsTheNearestOnlyWhenNear) {
+  const std::vector<std::string_view> kinds{"conv2d", "conv2d_grad_data", "concat", "relu"};
+  EXPECT_EQ(did_you_mean("conv2", kinds), "; did you mean 'conv2d'?");
+  EXPECT_EQ(did_you_mean("cnocat", kinds), "; did you mean 'concat'?");  // two replacements, a third of six letters
+  EXPECT_EQ(did_you_mean("softmax", kinds), "");
+  EXPECT_EQ(did_you_mean("re", kinds), "");  // any other word of two letters is as near
+  EXPECT_EQ(did_you_mean("x", {}), "");
+}
+
+TEST(BaseText, Names) {
+  EXPECT_TRUE(is_name("layer1.0/conv-1_w"));
+  EXPECT_FALSE(is_name(""));
+  EXPECT_FALSE(is_name("_"));
+  EXPECT_FALSE(is_name("a b"));
+  EXPECT_FALSE(is_name("a:b"));
+}
+
+TEST(BaseText, NumbersAreWholeWords) {
+  double number = 0;
+  std::int64_t integer = 0;
+  EXPECT_TRUE(parse_number("1e-05", number) && number == 1e-5);
+  EXPECT_TRUE(parse_number("1e+20", number) && number == 1e20);
+  EXPECT_FALSE(parse_number("inf", number));
+  EXPECT_FALSE(parse_number("1.5x", number));
+  EXPECT_TRUE(parse_integer("-9223372036854775808", integer));
+  EXPECT_FALSE(parse_integer("9223372036854775808", integer));
+  EXPECT_FALSE(parse_integer("1.0", integer));
+}
+
+TEST(BaseText, CursorSaysWhatItFound) {
+  LineCursor line(" name [1, x]");
+  EXPECT_EQ(line.name("a name"), "name");
+  try {
+    line.integers("the extents");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "expected an integer, found 'x'");
+  }
+  LineCursor rest("a  b c");
+  rest.name("a name");
+  try {
+    rest.finish();
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "expected the end of the line, found 'b'");
+  }
+}
+
+}  // namespace
+}  // namespace outsize

@@ -1,0 +1,117 @@
+#include "cost/profile.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/devices.h"
+#include "graph/text.h"
+#include "ops/registry.h"
+
+namespace outsize {
+namespace {
+
+Graph small_graph() {
+  register_ops();
+  return parse_graph(R"(graph small
+input x f32[1, 2, 6, 6]
+param w f32[4, 2, 3, 3]
+conv: y = conv2d(x, w) padding=[1, 1, 1, 1]
+relu: z = relu(y)
+output z
+)",
+                     "test.graph");
+}
+
+Call call_on(const Graph& graph, std::string_view op, const Box& output) {
+  const OpSite site{graph, graph.op(graph.find_op(op))};
+  return {site, site.op.def->gather(site, output), {}};
+}
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_profile(text, "p.profile");
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Profile, SignatureIsOfExtentsNotPositions) {
+  const Graph graph = small_graph();
+  const auto relu = [&](std::int64_t lo, std::int64_t hi) {
+    return signature(call_on(graph, "relu", Box({0, 0, lo, 0}, {1, 4, hi, 6})));
+  };
+  EXPECT_EQ(relu(0, 2), "relu : f32[1, 4, 2, 6] -> f32[1, 4, 2, 6]");
+  EXPECT_EQ(relu(3, 5), relu(0, 2));
+  EXPECT_NE(relu(3, 6), relu(0, 2));
+  // Attributes that were not given count as their defaults; a plain value of rank 4 is told from a map.
+  const std::string conv = signature(call_on(graph, "conv", Box::whole({1, 4, 6, 6})));
+  EXPECT_EQ(conv,
+            "conv2d stride=[1, 1] padding=[1, 1, 1, 1] activation=none : f32[1, 2, 6, 6] f32.plain[4, 2, 3, 3] -> "
+            "f32[1, 4, 6, 6]");
+}
+
+TEST(Profile, MeasuredOrRoofline) {
+  const Graph graph = small_graph();
+  const Call call = call_on(graph, "relu", Box({0, 0, 0, 0}, {1, 4, 1, 1}));  // 4 operations, 32 bytes
+  Profile profile;
+  profile.device.flops = 2;
+  profile.device.bandwidth = 8;
+  profile.device.launch_seconds = 0.5;
+  EXPECT_DOUBLE_EQ(profile.seconds_of(call), 4.5);  // max(4 / 2, 32 / 8) + 0.5
+  profile.device.flops = 0.5;
+  EXPECT_DOUBLE_EQ(roofline_seconds(profile.device, call), 8.5);  // max(4 / 0.5, 32 / 8) + 0.5
+  profile.seconds[signature(call)] = 0.125;
+  EXPECT_DOUBLE_EQ(profile.seconds_of(call), 0.125);
+}
+
+TEST(Profile, TextRoundTrips) {
+  Profile profile;
+  profile.device = find_device("cpu");
+  profile.device.launch_seconds = 1.0 / 3;
+  profile.seconds["relu : f32[4] -> f32[4]"] = 1e-7 / 3;
+  profile.seconds["add : f32[4] f32[4] -> f32[4]"] = 0.25;
+  const std::string text = print_profile(profile);
+  const Profile back = parse_profile(text, "p.profile");
+  EXPECT_EQ(print_profile(back), text);
+  EXPECT_EQ(back.seconds, profile.seconds);
+  EXPECT_EQ(back.device.name, "cpu");
+  EXPECT_EQ(back.device.memory_bytes, profile.device.memory_bytes);
+  EXPECT_EQ(back.device.launch_seconds, profile.device.launch_seconds);
+  EXPECT_FALSE(back.device.full_duplex);
+}
+
+TEST(Profile, TextByHand) {
+  const Profile profile = parse_profile(R"(# measured by hand
+device name=slow flops=10 bandwidth=20 full_duplex=0
+
+op 0.5 relu : f32[4] -> f32[4]
+)",
+                                        "p.profile");
+  EXPECT_EQ(profile.device.name, "slow");
+  EXPECT_EQ(profile.device.flops, 10);
+  EXPECT_EQ(profile.device.link_in, Device{}.link_in);
+  EXPECT_EQ(profile.seconds.at("relu : f32[4] -> f32[4]"), 0.5);
+}
+
+TEST(Profile, TextErrorsNameTheLine) {
+  EXPECT_EQ(error_of("device name=a\nop x relu\n"), "p.profile:2: expected seconds after 'op', found 'x'");
+  EXPECT_EQ(error_of("device name=a\nop 1\n"), "p.profile:2: expected a signature after the seconds");
+  EXPECT_EQ(error_of("device speed=1\n"), "p.profile:1: a device has no 'speed'");
+  EXPECT_EQ(error_of("device flops=0\n"), "p.profile:1: flops must be above 0, found '0'");
+  EXPECT_EQ(error_of("device flops=fast\n"), "p.profile:1: flops must be above 0, found 'fast'");
+  EXPECT_EQ(error_of("device memory_bytes=-1\n"), "p.profile:1: memory_bytes must be a whole number of at least 0, found '-1'");
+  EXPECT_EQ(error_of("device full_duplex=yes\n"), "p.profile:1: full_duplex must be 0 or 1, found 'yes'");
+  EXPECT_EQ(error_of("device flops\n"), "p.profile:1: expected key=value, found 'flops'");
+  EXPECT_EQ(error_of("\nwhat 1\n"), "p.profile:2: expected 'device' or 'op', found 'what'");
+  EXPECT_EQ(error_of(""), "p.profile: expected a line 'device name=…'");
+  EXPECT_EQ(error_of("device name=a\ndevice name=b\n"), "p.profile:2: a second 'device' line; a profile describes one device");
+  EXPECT_EQ(error_of("device name=a\nop 1 s\nop 2 s\n"), "p.profile:3: a second entry for 's'");
+}
+
+TEST(Profile, Devices) {
+  EXPECT_EQ(find_device("cpu").name, "cpu");
+  EXPECT_THROW(find_device("abacus"), UserError);
+}
+
+}  // namespace
+}  // namespace outsize

@@ -1,0 +1,176 @@
+"""Trains a model with Outsize and with PyTorch from the same weights and data and compares everything that comes out.
+
+Compared after one step: the loss, the gradient of every parameter and of the input, running statistics. After three steps of SGD
+with momentum and weight decay: the losses, every parameter, running statistics. The error of a tensor is |a - b| / |b| (L2), b from
+PyTorch in double precision. Exit status: 0 equal, 1 different, 77 PyTorch is not there.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import tensors
+
+try:
+    import torch
+    import torchvision
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.01, 0.9, 1e-4
+# f32: the project's tolerance for PyTorch. f64: rounding alone, amplified by the depth of the network.
+LIMITS = {"f32": 2e-4, "f64": 1e-9}
+
+
+class Task:
+    """A model of torchvision as Outsize's zoo has it, with a batch for each of three steps."""
+
+    def __init__(self, name, batch, height, width, classes=10):
+        torch.manual_seed(1)
+        self.name, self.batch, self.size, self.classes = name, batch, (height, width), classes
+        if name.endswith("-features"):
+            whole = getattr(torchvision.models, name[: -len("-features")])()
+            # As a child named "features", so that the state_dict has the names of the whole network.
+            self.model = torch.nn.Sequential()
+            self.model.add_module("features", whole.features)
+            self.loss = torch.nn.MSELoss()
+        else:
+            self.model = getattr(torchvision.models, name)(num_classes=classes)
+            for module in self.model.modules():
+                if isinstance(module, torch.nn.Dropout):
+                    module.p = 0.0  # the zoo's VGG has no dropout
+            self.loss = torch.nn.CrossEntropyLoss()
+        self.initial = {key: value.clone() for key, value in self.model.state_dict().items()}
+        samples = 3 * batch
+        generator = np.random.default_rng(2)
+        self.x = generator.standard_normal((samples, 3, height, width)).astype(np.float32)
+        if name.endswith("-features"):
+            with torch.no_grad():
+                shape = self.model(torch.from_numpy(self.x[:1])).shape[1:]
+            self.y = generator.standard_normal((samples, *shape)).astype(np.float32)
+        else:
+            self.y = generator.integers(0, classes, samples)
+
+    def train(self, steps, dtype):
+        """PyTorch's losses, last gradients and state after so many steps."""
+        self.model.load_state_dict(self.initial)
+        model = self.model.to(dtype).train()
+        optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY)
+        losses = []
+        for step in range(steps):
+            rows = slice(step * self.batch, (step + 1) * self.batch)
+            x = torch.from_numpy(self.x[rows]).to(dtype).requires_grad_()
+            y = torch.from_numpy(self.y[rows])
+            loss = self.loss(model(x), y.to(dtype) if y.is_floating_point() else y)
+            optimizer.zero_grad()
+            loss.backward()
+            gradients = {name: value.grad.numpy().copy() for name, value in model.named_parameters()}
+            gradients["x"] = x.grad.numpy().copy()
+            optimizer.step()
+            losses.append(loss.item())
+        state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+        return losses, gradients, state
+
+
+def run_outsize(arguments, task, steps, folder):
+    """Outsize's losses, last gradients and state after so many steps from the files in `folder`."""
+    saved, gradients = os.path.join(folder, "saved.safetensors"), os.path.join(folder, "gradients.safetensors")
+    command = [arguments.outsize, "train", task.name, "--json", "--threads", "2", "--shuffle", "off"]
+    command += ["--batch", str(task.batch), "--image", "{}x{}".format(*task.size), "--classes", str(task.classes)]
+    command += ["--precision", arguments.precision, "--steps", str(steps)]
+    command += ["--lr", str(LEARNING_RATE), "--momentum", str(MOMENTUM), "--weight-decay", str(WEIGHT_DECAY)]
+    command += ["--data", os.path.join(folder, "data.npz"), "--weights", os.path.join(folder, "weights.safetensors")]
+    command += ["--save", saved, "--save-gradients", gradients] + arguments.extra
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
+    report = json.loads(done.stdout)
+    if report["measured_peak_bytes"] > report["predicted_peak_bytes"]:
+        sys.exit(f"the measured peak {report['measured_peak_bytes']} exceeds the predicted {report['predicted_peak_bytes']}")
+    found = tensors.read(gradients)
+    losses = list(found.pop("losses"))
+    if losses != report["losses"]:
+        sys.exit("the losses saved are not the losses reported")
+    return losses, {name[len("grad.") :]: array for name, array in found.items()}, tensors.read(saved)
+
+
+class Comparison:
+    """Collects relative errors against limits, and remembers the worst of each group."""
+
+    def __init__(self, limit):
+        self.limit, self.failures, self.worst = limit, [], {}
+
+    def check(self, group, name, found, expected, limit=None):
+        limit = limit or self.limit
+        found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+        if found.shape != expected.shape:
+            self.failures.append(f"{group} {name}: shape {found.shape}, expected {expected.shape}")
+            return
+        error = np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-300)
+        if error > self.worst.get(group, (-1, ""))[0]:
+            self.worst[group] = (error, name)
+        if not error <= limit:
+            self.failures.append(f"{group} {name}: relative error {error:.3g}, at most {limit:g} expected")
+
+    def check_all(self, group, found, expected, limit=None):
+        if set(found) != set(expected):
+            self.failures.append(f"{group}: only in one: {sorted(set(found) ^ set(expected))[:8]}")
+        for name in sorted(set(found) & set(expected)):
+            self.check(group, name, found[name], expected[name], limit)
+
+
+def split_state(state):
+    """Parameters and running statistics, without counters and optimizer state."""
+    running = {name: array for name, array in state.items() if ".running_" in name}
+    others = {
+        name: array
+        for name, array in state.items()
+        if name not in running and not name.endswith((".momentum", ".num_batches_tracked"))
+    }
+    return others, running
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--outsize", required=True)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--image", default="64")
+    parser.add_argument("--precision", choices=["f32", "f64"], default="f32")
+    parser.add_argument("extra", nargs="*", help="further flags of `outsize train`, after --")
+    arguments = parser.parse_args()
+    torch.set_num_threads(2)
+    height, _, width = arguments.image.partition("x")
+    task = Task(arguments.model, arguments.batch, int(height), int(width or height))
+    comparison = Comparison(LIMITS[arguments.precision])
+    with tempfile.TemporaryDirectory() as folder:
+        tensors.write(
+            os.path.join(folder, "weights.safetensors"),
+            {name: value.numpy() for name, value in task.initial.items()},
+        )
+        np.savez(os.path.join(folder, "data.npz"), x=task.x, y=task.y)
+        for steps in (1, 3):
+            losses, gradients, state = run_outsize(arguments, task, steps, folder)
+            expected_losses, expected_gradients, expected_state = task.train(steps, torch.float64)
+            parameters, running = split_state(state)
+            expected_parameters, expected_running = split_state(expected_state)
+            comparison.check(f"{steps} steps: loss", "loss", losses, expected_losses)
+            comparison.check_all(f"{steps} steps: parameter", parameters, expected_parameters)
+            comparison.check_all(f"{steps} steps: running statistic", running, expected_running)
+            if steps == 1:
+                comparison.check_all("1 steps: gradient", gradients, expected_gradients)
+    for group, (error, name) in comparison.worst.items():
+        print(f"{group:28} {error:.3g} ({name})")
+    for failure in comparison.failures:
+        print("FAILED", failure)
+    sys.exit(1 if comparison.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
