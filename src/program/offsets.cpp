@@ -17,8 +17,10 @@ namespace {
 
 // The quadratic orders may look at this many placed blocks in all: some tens of milliseconds, and none of it past n ≈ 9,000.
 constexpr std::int64_t kLooks = 40'000'000;
-// Searching ends this close to the lower bound (a thousandth of it).
-constexpr std::int64_t kCloseEnough = 1000;
+// Within a hundredth of the lower bound, searching on is worth an eighth of that; within a thousandth, nothing.
+constexpr std::int64_t kFewLooks = kLooks / 8;
+constexpr std::int64_t kGood = 100;
+constexpr std::int64_t kGoodEnough = 1000;
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 using Offsets = std::vector<std::int64_t>;
@@ -159,14 +161,19 @@ struct Candidate {
 };
 
 // Moves a block at the top, or one that shares time with it, elsewhere in the order, and keeps what is not worse.
-void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, std::int64_t enough, std::int64_t until_looks) {
+void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, std::int64_t bound, std::int64_t starts) {
   std::mt19937_64 random(blocks.size());  // seeded by the problem: the same answer every time
   const auto below = [&](std::size_t n) { return static_cast<std::int64_t>(random() % n); };
   constexpr int kTries = 20;
 
   Offsets offsets(blocks.size());
   std::vector<std::int64_t> at_top;
-  while (best.top > enough && fit.looks() < until_looks) {
+  const std::int64_t start = fit.looks();
+  const auto worth_it = [&] {
+    const bool good = best.top <= bound + bound / kGood;
+    return best.top > bound + bound / kGoodEnough && fit.looks() - start < (good ? kFewLooks : kLooks) / starts;
+  };
+  while (worth_it()) {
     at_top.clear();
     for (std::size_t k = 0; k < best.order.size(); ++k) {
       const std::size_t i = at(best.order[k]);
@@ -203,7 +210,7 @@ void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, s
 Offsets pack_blocks(std::span<const Lifetime> blocks) {
   const std::size_t n = blocks.size();
   const std::int64_t bound = largest_live_sum(blocks);
-  const std::int64_t enough = bound + bound / kCloseEnough;
+  const std::int64_t enough = bound + bound / kGoodEnough;
 
   std::vector<Candidate> candidates;
   const auto consider = [&](Offsets offsets) {
@@ -239,7 +246,7 @@ Offsets pack_blocks(std::span<const Lifetime> blocks) {
     candidate.order = sorted_by(n, [&](std::size_t i) { return candidate.offsets[i]; });
     OUTSIZE_CHECK(fit.place(candidate.order, candidate.top, candidate.offsets));
     candidate.top = top_of(blocks, candidate.offsets);
-    improve(blocks, fit, candidate, enough, kLooks / kStarts * (start + 1));
+    improve(blocks, fit, candidate, bound, kStarts);
     if (candidate.top <= enough) break;
   }
   return lowest()->offsets;
