@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "base/bytes.h"
@@ -71,6 +72,8 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   const std::int64_t keep_bytes = *keep ? (*keep)->program.peak_bytes[0] : 0;
   options.budgets.device = flags.memory.empty() ? free_device_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
   if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");
+  if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
+    user_error("--spill: '{}' is not a directory", flags.spill);
   if (!flags.host_memory.empty()) options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
   if (!flags.spill_limit.empty()) options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
   return options;

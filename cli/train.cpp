@@ -140,7 +140,31 @@ void print_json(const Session& session, const Trainer& trainer, const DataSource
   fmt::print("{}\n", object.dump(2));
 }
 
+// Under --json a refused budget is an answer too.
+Prepared prepare_or_refuse(Session& session, const PrepareOptions& options, bool json) {
+  try {
+    return prepare(session.training.graph, *session.backend, session.profile, options);
+  } catch (const BudgetError& error) {
+    const nlohmann::ordered_json object{{"fits", false},
+                                        {"model", session.model},
+                                        {"backend", session.backend->name()},
+                                        {"planner", options.planner},
+                                        {"budget_bytes", options.budgets.device},
+                                        {"missing_bytes", error.missing_bytes()},
+                                        {"message", error.what()}};
+    if (json) fmt::print("{}\n", object.dump(2));
+    throw;
+  }
+}
+
+// A run of hours should not end with a file that cannot be written.
+void check_writable(const std::string& path) {
+  if (!path.empty()) OutputFile{path};
+}
+
 int train(TrainFlags flags) {
+  check_writable(flags.save);
+  check_writable(flags.save_gradients);
   flags.training.gradients = !flags.save_gradients.empty();
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   if (dump_graph(session, flags.model, flags.plan)) return kDone;
@@ -152,7 +176,7 @@ int train(TrainFlags flags) {
   const std::int64_t steps = count_steps(flags, *source);
 
   const PrepareOptions options = resolve(session, flags.plan);
-  Prepared prepared = prepare(session.training.graph, *session.backend, session.profile, options);
+  Prepared prepared = prepare_or_refuse(session, options, flags.common.json);
   if (dump_plan(session, prepared, flags.plan)) return kDone;
 
   Trainer trainer(session.training, std::move(prepared), *session.backend, flags.common.seed, flags.plan.spill);

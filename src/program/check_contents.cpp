@@ -51,6 +51,20 @@ void Parts::add(const Part& part, const Box& whole) {
     short_.emplace(part.box.lo[dim_], part);
   else
     long_.push_back(part);
+  if (dim_ >= 0 && long_.size() >= kFew) reach_further();
+}
+
+// The first part was shorter than most (a border tile, say): half of the long ones become short.
+void Parts::reach_further() {
+  const auto middle = long_.begin() + kFew / 2;
+  std::nth_element(long_.begin(), middle, long_.end(),
+                   [&](const Part& a, const Part& b) { return a.box.extent(dim_) < b.box.extent(dim_); });
+  reach_ = middle->box.extent(dim_);
+  std::erase_if(long_, [&](const Part& part) {
+    if (part.box.extent(dim_) > reach_) return false;
+    short_.emplace(part.box.lo[dim_], part);
+    return true;
+  });
 }
 
 template <class Visit>

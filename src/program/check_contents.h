@@ -39,6 +39,9 @@ class Parts {
   void take(const Box& box, const Box& whole, Select select);
 
  private:
+  static constexpr std::size_t kFew = 16;  // as many long parts as are searched one by one
+  void reach_further();
+
   int dim_ = -1;                             // the searched dimension; -1: not chosen yet
   std::int64_t reach_ = 0;                   // the longest extent in `short_`
   std::multimap<std::int64_t, Part> short_;  // by lo[dim_]

@@ -91,13 +91,18 @@ class FreeList {
   std::set<std::pair<std::int64_t, std::int64_t>> by_size_;
 };
 
+enum class Time : std::uint8_t { forward, reversed };
+enum class First : std::uint8_t { longest, largest };
+
 // Best fit in the order of time (or of reversed time), as an allocator would do it that never moves anything: O(n log n).
-// Of blocks that start together the longest is placed first, so that what stays lies below what goes.
-// Forward suits activations that grow towards the peak, reversed those that shrink after it.
-Offsets best_fit_in_time(std::span<const Lifetime> blocks, bool reversed) {
+// Forward suits activations that grow towards the peak, reversed those that shrink after it. Of blocks that start together the
+// longest goes first, so that what stays lies below what goes, or the largest.
+Offsets best_fit_in_time(std::span<const Lifetime> blocks, Time time, First first) {
+  const bool reversed = time == Time::reversed;
   const auto begins = [&](std::size_t i) { return reversed ? -blocks[i].last : blocks[i].first; };
   const auto ends = [&](std::size_t i) { return reversed ? -blocks[i].first : blocks[i].last; };
-  const Order order = sorted_by(blocks.size(), [&](std::size_t i) { return std::pair(begins(i), -ends(i)); });
+  const Order order = sorted_by(
+      blocks.size(), [&](std::size_t i) { return std::pair(begins(i), first == First::longest ? -ends(i) : -blocks[i].bytes); });
 
   Offsets offsets(blocks.size());
   FreeList free;
@@ -222,7 +227,9 @@ Offsets pack_blocks(std::span<const Lifetime> blocks) {
     return std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.top < b.top; });
   };
 
-  if (consider(best_fit_in_time(blocks, false)) || consider(best_fit_in_time(blocks, true))) return lowest()->offsets;
+  for (const First first : {First::longest, First::largest})
+    for (const Time time : {Time::forward, Time::reversed})
+      if (consider(best_fit_in_time(blocks, time, first))) return lowest()->offsets;
   const auto count = static_cast<std::int64_t>(n);
   if (count * count / 2 > kLooks) return lowest()->offsets;
 

@@ -77,6 +77,10 @@ Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, c
     try {
       prepared.program = make_program(graph, prepared.plan, backend, options.budgets);
       break;
+    } catch (const UserError& error) {
+      if (options.plan_text.empty())
+        internal_error("planner {} made a plan that does not check: {}", options.planner, error.what());
+      user_error("{}: {}", options.plan_file, error.what());
     } catch (const BudgetError& error) {
       // A planner sums live bytes; packing them leaves gaps, so it is asked again to leave room for those.
       if (!refusal || error.missing_bytes() < refusal->missing_bytes()) refusal = error;

@@ -196,6 +196,34 @@ TEST(CheckProgram, PartsMustCoverWhatIsRead) {
             "program chain: instruction 5 (kernel d on compute) reads y [0:4, 0:16], of which 32 elements were never written");
 }
 
+// 1 + 60 × 3 + 19 = 200 rows, copied part by part: one row, sixty threes, nineteen.
+TEST(CheckProgram, ManyPartsOfDifferentLengthsAddUp) {
+  const Graph graph = graph_of("graph g\ninput x f32[200, 16]\na: y = relu(x)\noutput x\n");
+  for (const std::size_t left_out : {std::size_t{99}, std::size_t{0}, std::size_t{30}, std::size_t{61}}) {
+    HandProgram hand(graph);
+    const PieceId x = hand.device("x", 0), copied = hand.device("x", 12800);
+    hand.input(x);
+    std::vector<Box> parts{rows(0, 1, 16)};
+    for (std::int64_t i = 0; i < 60; ++i) parts.push_back(rows(1 + 3 * i, 4 + 3 * i, 16));
+    parts.push_back(rows(181, 200, 16));
+    std::int64_t missing = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      Operand from = hand.whole(x), to = hand.whole(copied);
+      from.box = to.box = parts[i];
+      if (i == left_out)
+        missing = parts[i].elements();
+      else
+        hand.move(Action::copy, {from}, {to});
+    }
+    hand.output(copied);
+    const std::string said = verdict(graph, hand.finish());
+    if (missing == 0)
+      EXPECT_EQ(said, "");
+    else
+      EXPECT_THAT(said, HasSubstr(fmt::format("of which {} elements were never written", missing)));
+  }
+}
+
 // The whole of y comes back in two halves, on two lanes that do not wait for each other.
 struct Halves : Swap {
   Halves(Box first, Box second) {

@@ -191,7 +191,7 @@ std::optional<Choice> choose(const Problem& problem, const Geometry& geometry, b
   if (may_be_plain && problem.pass != Pass::data && geometry.x.extent(1) <= kStemChannels)
     for (const Box& x : {touched, window})
       if (askable(geometry, x))
-        if (const Choice choice = describe(problem, geometry, Passage::plain, x); choice.found() && choice.is("jit:avx"))
+        if (const Choice choice = describe(problem, geometry, Passage::plain, x); choice.found() && choice.is("jit:"))
           return choice;
   std::optional<Choice> slow;
   for (const Box& x : {geometry.x, touched, window}) {

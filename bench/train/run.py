@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Trains the same models with Outsize and with PyTorch, side by side, and prints how they compare in time and memory.
+
+    bench/train/run.py --outsize build/outsize [--output bench/results/train.txt]
+
+Both get the same threads. Both are first tried under several settings (OpenMP wait policy; for PyTorch also layout and malloc
+thresholds), and the fastest of each are used. Then processes of both alternate, so that a slow spell of the machine hits both; the first steps of each process
+warm up and do not count. Memory is the peak device arena of Outsize (which holds parameters, gradients, momentum, activations and
+workspace) against PyTorch's peak resident memory above what it has after loading its libraries.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODELS = [("vgg16-features", 1, 512), ("resnet50", 8, 224)]
+WARM_UP = 1
+MIB = 1024 * 1024
+
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+# Keeps freed blocks in the process instead of giving the pages back after every step.
+KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 26)}
+SETTINGS = {
+    "contiguous": (PASSIVE, []),
+    "channels_last": (PASSIVE, ["--channels-last"]),
+    "contiguous, kept pages": ({**PASSIVE, **KEEP_PAGES}, []),
+    "channels_last, kept pages": ({**PASSIVE, **KEEP_PAGES}, ["--channels-last"]),
+    "contiguous, active wait": ({}, []),
+}
+OUR_SETTINGS = {"passive wait": PASSIVE, "active wait": {}}
+
+
+def output_of(command, environment=None):
+    done = subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def run_torch(arguments, task, setting, steps):
+    model, batch, image = task
+    environment, flags = SETTINGS[setting]
+    command = [arguments.python, os.path.join(HERE, "torch_step.py"), model, "--batch", str(batch), "--image", str(image)]
+    command += ["--steps", str(steps), "--threads", str(arguments.threads)] + flags
+    report = output_of(command, {**environment, "OMP_NUM_THREADS": str(arguments.threads)})
+    return report["seconds"][WARM_UP:], report["peak_bytes"]
+
+
+def run_outsize(arguments, task, setting, steps):
+    model, batch, image = task
+    command = [arguments.outsize, "train", model, "--json", "--batch", str(batch), "--image", str(image)]
+    command += ["--steps", str(steps), "--threads", str(arguments.threads)] + arguments.extra
+    report = output_of(command, OUR_SETTINGS[setting])
+    return report["step_seconds"][WARM_UP:], report
+
+
+def compare(arguments, task):
+    """The medians and peaks of both sides for one model."""
+    probes = {name: statistics.median(run_torch(arguments, task, name, WARM_UP + 2)[0]) for name in SETTINGS}
+    best = min(probes, key=probes.get)
+    our_probes = {name: statistics.median(run_outsize(arguments, task, name, WARM_UP + 2)[0]) for name in OUR_SETTINGS}
+    our_best = min(our_probes, key=our_probes.get)
+    ours, theirs, our_peaks, their_peaks, resident = [], [], [], [], []
+    for _ in range(arguments.rounds):
+        seconds, report = run_outsize(arguments, task, our_best, WARM_UP + arguments.steps)
+        ours += seconds
+        our_peaks.append(report["measured_peak_bytes"])
+        resident.append(report["peak_resident_bytes"])
+        seconds, peak = run_torch(arguments, task, best, WARM_UP + arguments.steps)
+        theirs += seconds
+        their_peaks.append(peak)
+    return {
+        "task": task,
+        "setting": best,
+        "probes": probes,
+        "our_setting": our_best,
+        "our_probes": our_probes,
+        "planner": report["planner"],
+        "ours": ours,
+        "theirs": theirs,
+        "our_peak": max(our_peaks),
+        "our_resident": max(resident),
+        "their_peak": min(their_peaks),
+    }
+
+
+def spread(seconds):
+    return f"{statistics.median(seconds):.3f} ({min(seconds):.3f}-{max(seconds):.3f})"
+
+
+def table(results):
+    head = ["model", "batch", "image", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]
+    rows = [head]
+    for result in results:
+        model, batch, image = result["task"]
+        time_ratio = statistics.median(result["ours"]) / statistics.median(result["theirs"])
+        rows.append(
+            [
+                model,
+                str(batch),
+                str(image),
+                spread(result["ours"]),
+                spread(result["theirs"]),
+                f"{time_ratio:.3f}",
+                f"{result['our_peak'] / MIB:.0f}",
+                f"{result['their_peak'] / MIB:.0f}",
+                f"{result['our_peak'] / result['their_peak']:.3f}",
+            ]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def listed(probes):
+    return "; ".join(f"{name} {seconds:.3f} s" for name, seconds in probes.items())
+
+
+def report(arguments, results):
+    versions = subprocess.run(
+        [arguments.python, "-c", "import torch, torchvision; print('PyTorch', torch.__version__, 'torchvision', torchvision.__version__)"],
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    steps = arguments.rounds * arguments.steps
+    lines = [
+        "One training step, f32: Outsize and PyTorch, medians (least-most) of "
+        f"{steps} steps in {arguments.rounds} alternating processes each; ratios are Outsize / PyTorch, less is better.",
+        f"{datetime.date.today()}, {processor()}, {arguments.threads} threads, {versions}",
+        "",
+        table(results),
+        "",
+    ]
+    for result in results:
+        lines.append(f"{result['task'][0]}:")
+        lines.append(f"  PyTorch ran as '{result['setting']}'; tried: {listed(result['probes'])}")
+        lines.append(f"  Outsize ran as '{result['our_setting']}', planner {result['planner']}; tried: {listed(result['our_probes'])}")
+        lines.append(f"  peak resident memory of the whole Outsize process: {result['our_resident'] / MIB:.0f} MiB")
+    lines += ["", "bench/train/run.py --outsize build/outsize " + shlex.join(arguments.given)]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--outsize", default="build/outsize")
+    parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter with torch and torchvision")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
+    parser.add_argument("--steps", type=int, default=3, help="steps that count in each process")
+    parser.add_argument("--model", action="append", help="only this one (again for more)")
+    parser.add_argument("--output", help="also write the report there")
+    parser.add_argument("extra", nargs="*", help="further flags of `outsize train`, after --")
+    arguments = parser.parse_args()
+    if arguments.rounds * arguments.steps < 5:
+        parser.error("give at least five steps that count")
+    given = sys.argv[1:]
+    arguments.given = [word for i, word in enumerate(given) if word != "--outsize" and (i == 0 or given[i - 1] != "--outsize")]
+    tasks = [task for task in MODELS if not arguments.model or task[0] in arguments.model]
+    text = report(arguments, [compare(arguments, task) for task in tasks])
+    print(text, end="")
+    if arguments.output:
+        with open(arguments.output, "w") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/npz.h"
+#include "data/safetensors.h"
+
+namespace outsize {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Result {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+// A network with everything a plan must get right: convolution, norm, residual, pooling. Small enough for every build.
+const std::string kModel = "resnet18 --width 0.125 --image 32 --batch 4 --classes 5 --seed 3";
+
+class Cli : public testing::Test {
+ protected:
+  Cli() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ =
+        std::filesystem::temp_directory_path() / (std::string("outsize_cli_") + test->name() + "_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  ~Cli() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  Result run(const std::string& arguments) const {
+    const std::string command = "cd '" + folder_.string() + "' && '" OUTSIZE_PROGRAM "' " + arguments + " >stdout 2>stderr";
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), text("stdout"), text("stderr")};
+  }
+  // The object that a command prints under --json; it must succeed, and say nothing on standard error.
+  Json json(const std::string& arguments) const {
+    const Result result = run(arguments + " --json");
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return Json::parse(result.out);
+  }
+  Json train(const std::string& more) const { return json("train " + kModel + " " + more); }
+
+  std::string text(const std::string& name) const { return read_text(path(name)); }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// The keys that other tools rely on.
+TEST_F(Cli, TrainHasItsKeys) {
+  const Json object = train("--steps 2 --memory 1GiB");
+  for (const char* key :
+       {"model", "backend", "planner", "budget_bytes", "predicted_peak_bytes", "measured_peak_bytes", "predicted_step_s",
+        "measured_step_s", "steps", "losses", "swapped_bytes", "recomputed_ops", "tiles", "params_sha256"})
+    EXPECT_TRUE(object.contains(key)) << key;
+  EXPECT_EQ(object["model"], "resnet18");
+  EXPECT_EQ(object["backend"], "cpu");
+  EXPECT_EQ(object["budget_bytes"], 1 << 30);
+  EXPECT_EQ(object["losses"].size(), 2U);
+  EXPECT_EQ(object["params_sha256"].get<std::string>().size(), 64U);
+}
+
+TEST_F(Cli, PlanHasItsKeys) {
+  const Json object = json("plan " + kModel);
+  for (const char* key :
+       {"fits", "planner", "budget_bytes", "peak_bytes", "missing_bytes", "step_s", "keep_peak_bytes", "keep_step_s",
+        "lower_bound_s", "ratio_to_bound", "ratio_to_keep", "plan_seconds", "swapped_bytes", "recomputed_ops", "tiles"})
+    EXPECT_TRUE(object.contains(key)) << key;
+  EXPECT_EQ(object["fits"], true);
+  EXPECT_EQ(object["missing_bytes"], 0);
+  EXPECT_GE(object["ratio_to_bound"].get<double>(), 1 - 1e-9);
+}
+
+TEST_F(Cli, RefusedPlanSaysWhatIsMissing) {
+  const Result result = run("plan " + kModel + " --memory 64KiB --json");
+  EXPECT_EQ(result.status, 1);
+  const Json object = Json::parse(result.out);
+  EXPECT_EQ(object["fits"], false);
+  EXPECT_EQ(object["budget_bytes"], 65536);
+  EXPECT_GT(object["missing_bytes"].get<std::int64_t>(), 0);
+  EXPECT_EQ(object["peak_bytes"].get<std::int64_t>(), 65536 + object["missing_bytes"].get<std::int64_t>());
+}
+
+TEST_F(Cli, PeakIsKnownToTheByte) {
+  const Json object = train("--steps 2");
+  EXPECT_EQ(object["measured_peak_bytes"], object["predicted_peak_bytes"]);
+  // A percentage is of what keep needs: all of it is just enough.
+  const Json keep = json("plan " + kModel + " --planner keep --memory 100%");
+  EXPECT_EQ(keep["peak_bytes"], keep["budget_bytes"]);
+}
+
+TEST_F(Cli, TheSyntheticTaskIsLearnt) {
+  const std::vector<double> losses = train("--steps 30 --lr 0.05")["losses"];
+  double first = 0, last = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    first += losses[i] / 5;
+    last += losses[losses.size() - 1 - i] / 5;
+  }
+  EXPECT_LT(last, 0.5 * first);
+}
+
+TEST_F(Cli, TheSeedDecidesEverything) {
+  const Json once = train("--steps 2"), again = train("--steps 2"), other = train("--steps 2 --threads 1");
+  EXPECT_EQ(once["params_sha256"], again["params_sha256"]);
+  EXPECT_EQ(once["states_sha256"], again["states_sha256"]);
+  EXPECT_EQ(once["losses"].size(), other["losses"].size());
+  const Json seeded = json("train resnet18 --width 0.125 --image 32 --batch 4 --classes 5 --seed 4 --steps 2");
+  EXPECT_NE(once["params_sha256"], seeded["params_sha256"]);
+}
+
+TEST_F(Cli, ADumpedPlanAndGraphAreReplayed) {
+  const Result plan = run("train " + kModel + " --dump plan");
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  std::filesystem::copy(path("stdout"), path("a.plan"));
+  const Json direct = train("--steps 2"), replayed = train("--steps 2 --plan a.plan");
+  EXPECT_EQ(direct["params_sha256"], replayed["params_sha256"]);
+  EXPECT_EQ(direct["predicted_peak_bytes"], replayed["predicted_peak_bytes"]);
+
+  run("train " + kModel + " --dump forward");
+  std::filesystem::copy(path("stdout"), path("a.graph"));
+  EXPECT_EQ(json("train a.graph --seed 3 --steps 2")["params_sha256"], direct["params_sha256"]);
+  for (const char* what : {"graph", "program"}) EXPECT_NE(run("plan " + kModel + " --dump " + what).out, "") << what;
+}
+
+// Saved weights, states and momentum continue bit by bit: with one batch that repeats, 2 + 2 steps are 4 steps.
+TEST_F(Cli, SavedIsContinued) {
+  Array x = make_array(ElementType::u8, {4, 3, 32, 32});
+  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 37 % 251);
+  write_npz(path("d.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {4})}});
+  const std::string data = " --data d.npz --shuffle off ";
+  const Json whole = train("--steps 4" + data), first = train("--steps 2 --save a.safetensors" + data);
+  const Json second = train("--steps 2 --weights a.safetensors" + data);
+  EXPECT_NE(whole["params_sha256"], first["params_sha256"]);
+  EXPECT_EQ(whole["params_sha256"], second["params_sha256"]);
+  EXPECT_EQ(whole["states_sha256"], second["states_sha256"]);
+  EXPECT_EQ(json("train " + kModel + " --epochs 3" + data)["steps"], 3);
+}
+
+TEST_F(Cli, GradientsAreSaved) {
+  train("--steps 1 --save-gradients g.safetensors");
+  const SafetensorsFile file(path("g.safetensors"));
+  for (const char* name : {"grad.x", "grad.conv1.weight", "grad.layer1.0.bn1.weight", "grad.fc.bias", "losses"})
+    EXPECT_NE(file.find(name), nullptr) << name;
+  EXPECT_EQ(file.find("grad.x")->shape, (Dims{4, 3, 32, 32}));
+}
+
+TEST_F(Cli, DoublePrecisionRunsOnReference) {
+  const Json object = json("train mlp --width 0.05 --image 8 --batch 2 --classes 4 --precision f64 --steps 1");
+  EXPECT_EQ(object["backend"], "reference");
+}
+
+TEST_F(Cli, InAPipeOnlyTheSummaryIsPrinted) {
+  const Result result = run("train " + kModel + " --steps 2");
+  EXPECT_EQ(result.status, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out.find('\r'), std::string::npos);
+  EXPECT_TRUE(result.out.starts_with("model ")) << result.out;
+}
+
+TEST_F(Cli, ListsWhatThereIs) {
+  EXPECT_NE(run("models").out.find("resnet50"), std::string::npos);
+  EXPECT_NE(run("ops").out.find("conv2d(x, weight, bias?)"), std::string::npos);
+  EXPECT_NE(run("ops conv2d").out.find("padding="), std::string::npos);
+  EXPECT_NE(run("devices").out.find("cpu"), std::string::npos);
+  EXPECT_TRUE(run("version").out.starts_with("outsize "));
+  EXPECT_GT(json("models")["rows"].size(), 10U);
+  EXPECT_GT(json("ops")["rows"].size(), 10U);
+  EXPECT_EQ(run("train --help").status, 0);
+}
+
+}  // namespace
+}  // namespace outsize
