@@ -1,12 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "graph/text.h"
 #include "ops/registry.h"
+#include "program/check.h"
 #include "program/program.h"
 
 namespace outsize {
@@ -134,5 +136,15 @@ class HandProgram {
 
 // `rows` of a value [rows, columns], moved by `step` rows an iteration.
 inline Box rows(std::int64_t lo, std::int64_t hi, std::int64_t columns) { return {{lo, 0}, {hi, columns}}; }
+
+// What the checker says, or "".
+inline std::string verdict(const Graph& graph, const Program& program, std::int64_t budget = 0) {
+  try {
+    check_program(graph, program, budget);
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
 
 }  // namespace outsize
