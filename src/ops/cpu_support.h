@@ -57,13 +57,13 @@ struct MapPiece {
 // Throws InternalError naming op and value unless these inputs and all outputs of floating type are f32: what this backend computes
 // in.
 void require_f32(const Call& call);
-// Throws InternalError unless maps are stored in blocks of 8 or 16 channels.
+// Throws InternalError naming the op unless maps are stored in blocks of 8 or 16 channels.
 void require_blocks(const Call& call, const StorageRule& storage);
 // True where an input box of the call has no element: its contribution is then zero.
 bool has_empty_input(const Call& call);
 // A kernel that fills every output with zeros, for calls with an empty input.
 std::unique_ptr<Kernel> make_zero_kernel(const Call& call, const StorageRule& storage);
-// The stored elements of input (output) i of a call.
+// The stored elements of input (output) i of a call, padding channels included.
 std::int64_t input_elements(const Call& call, const StorageRule& storage, int input);
 std::int64_t output_elements(const Call& call, const StorageRule& storage, int output);
 

@@ -6,7 +6,9 @@ PyTorch in double precision.
 
 In single precision a freshly initialised ResNet cannot be compared so: where rounding flips the sign of one relu's input, all gradients
 before it change by 1e-3 to 1e-2 (PyTorch's own f32 differs from its f64 by 3e-2). Its norms are therefore given weights that keep most
-inputs of a relu away from 0 and damp the residual branches, as training does. In double precision the fresh weights are compared.
+inputs of a relu away from 0 and damp the residual branches, as training does. A flip then still occurs in some data sets;
+a mistake occurs in all. So in single precision another data set is tried, twice at most, before the comparison fails.
+In double precision the fresh weights are compared, once.
 
 Exit status: 0 equal, 1 different, 77 PyTorch is not there.
 """
@@ -56,7 +58,7 @@ def condition_norms(model):
 class Task:
     """A model of torchvision as Outsize's zoo has it, with a batch for each of three steps."""
 
-    def __init__(self, name, batch, height, width, conditioned, classes=10):
+    def __init__(self, name, batch, height, width, conditioned, seed, classes=10):
         torch.manual_seed(1)
         self.name, self.batch, self.size, self.classes = name, batch, (height, width), classes
         if name.endswith("-features"):
@@ -75,7 +77,7 @@ class Task:
             condition_norms(self.model)
         self.initial = {key: value.clone() for key, value in self.model.state_dict().items()}
         samples = 3 * batch
-        generator = np.random.default_rng(5)
+        generator = np.random.default_rng(seed)
         self.x = generator.standard_normal((samples, 3, height, width)).astype(np.float32)
         if name.endswith("-features"):
             with torch.no_grad():
@@ -133,8 +135,7 @@ class Comparison:
     def __init__(self, limit):
         self.limit, self.failures, self.worst = limit, [], {}
 
-    def check(self, group, name, found, expected, limit=None):
-        limit = limit or self.limit
+    def check(self, group, name, found, expected):
         found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
         if found.shape != expected.shape:
             self.failures.append(f"{group} {name}: shape {found.shape}, expected {expected.shape}")
@@ -142,14 +143,14 @@ class Comparison:
         error = np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-300)
         if error > self.worst.get(group, (-1, ""))[0]:
             self.worst[group] = (error, name)
-        if not error <= limit:
-            self.failures.append(f"{group} {name}: relative error {error:.3g}, at most {limit:g} expected")
+        if not error <= self.limit:
+            self.failures.append(f"{group} {name}: relative error {error:.3g}, at most {self.limit:g} expected")
 
-    def check_all(self, group, found, expected, limit=None):
+    def check_all(self, group, found, expected):
         if set(found) != set(expected):
             self.failures.append(f"{group}: only in one: {sorted(set(found) ^ set(expected))[:8]}")
         for name in sorted(set(found) & set(expected)):
-            self.check(group, name, found[name], expected[name], limit)
+            self.check(group, name, found[name], expected[name])
 
 
 def split_state(state):
@@ -163,18 +164,10 @@ def split_state(state):
     return others, running
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
-    parser.add_argument("--outsize", required=True)
-    parser.add_argument("--batch", type=int, default=2)
-    parser.add_argument("--image", default="64")
-    parser.add_argument("--precision", choices=["f32", "f64"], default="f32")
-    parser.add_argument("extra", nargs="*", help="further flags of `outsize train`, after --")
-    arguments = parser.parse_args()
-    torch.set_num_threads(2)
+def compare(arguments, seed):
+    """The comparison on the data set of that seed."""
     height, _, width = arguments.image.partition("x")
-    task = Task(arguments.model, arguments.batch, int(height), int(width or height), arguments.precision == "f32")
+    task = Task(arguments.model, arguments.batch, int(height), int(width or height), arguments.precision == "f32", seed)
     comparison = Comparison(LIMITS[arguments.precision])
     with tempfile.TemporaryDirectory() as folder:
         tensors.write(
@@ -187,16 +180,35 @@ def main():
             expected_losses, expected_gradients, expected_state = task.train(steps, torch.float64)
             parameters, running = split_state(state)
             expected_parameters, expected_running = split_state(expected_state)
-            comparison.check(f"{steps} steps: loss", "loss", losses, expected_losses)
-            comparison.check_all(f"{steps} steps: parameter", parameters, expected_parameters)
-            comparison.check_all(f"{steps} steps: running statistic", running, expected_running)
+            when = "1 step" if steps == 1 else f"{steps} steps"
+            comparison.check(f"{when}: losses", "", losses, expected_losses)
+            comparison.check_all(f"{when}: parameters", parameters, expected_parameters)
+            comparison.check_all(f"{when}: running statistics", running, expected_running)
             if steps == 1:
-                comparison.check_all("1 steps: gradient", gradients, expected_gradients)
-    for group, (error, name) in comparison.worst.items():
-        print(f"{group:28} {error:.3g} ({name})")
-    for failure in comparison.failures:
-        print("FAILED", failure)
-    sys.exit(1 if comparison.failures else 0)
+                comparison.check_all(f"{when}: gradients", gradients, expected_gradients)
+    return comparison
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--outsize", required=True)
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--image", default="64")
+    parser.add_argument("--precision", choices=["f32", "f64"], default="f32")
+    parser.add_argument("extra", nargs="*", help="further flags of `outsize train`, after --")
+    arguments = parser.parse_args()
+    torch.set_num_threads(2)
+    for seed in (5, 6, 7) if arguments.precision == "f32" else (5,):
+        comparison = compare(arguments, seed)
+        print(f"data set {seed}, worst relative errors (at most {comparison.limit:g} expected):")
+        for group, (error, name) in comparison.worst.items():
+            print(f"  {group:28} {error:.3g} {name}")
+        for failure in comparison.failures:
+            print("  FAILED", failure)
+        if not comparison.failures:
+            sys.exit(0)
+    sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ struct Setup {
       seen = given.dilated();
       best = choose(problem, seen, false);
     }
-    if (!best) internal_error("oneDNN has only a reference implementation for {}", what);
+    if (!best) internal_error("oneDNN has only a reference implementation in blocks of {} for {}", storage.channel_block, what);
     choice = *best;
     weight = {geometry.y.extent(1), geometry.x.extent(1), geometry.kernel[0], geometry.kernel[1]};
   }
