@@ -12,6 +12,7 @@ using Run = std::function<int()>;
 Run add_train(CLI::App& command);
 Run add_plan(CLI::App& command);
 Run add_models(CLI::App& command);
+Run add_planners(CLI::App& command);
 Run add_ops(CLI::App& command);
 Run add_devices(CLI::App& command);
 Run add_version(CLI::App& command);

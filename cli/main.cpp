@@ -1,6 +1,8 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 
 #include "base/error.h"
@@ -21,6 +23,7 @@ constexpr Command kCommands[]{
     {"train", "plan, check and train a model inside a memory budget", add_train},
     {"plan", "say whether a model fits a budget, and what it costs", add_plan},
     {"models", "list the models of the zoo", add_models},
+    {"planners", "list the planners", add_planners},
     {"ops", "list the ops a graph may use", add_ops},
     {"devices", "list the devices that can be planned for", add_devices},
     {"version", "print the version", add_version},
@@ -78,11 +81,21 @@ int run(int argc, char** argv) {
   return kBadInput;
 }
 
+// OpenMP threads that wait by spinning for milliseconds, as they do by default, starve each other and the copy lanes as soon as
+// anything else runs here: a step then takes several times as long. The library reads its setting when it is loaded, so the
+// program starts itself again with a short spin, unless the user has chosen.
+void spin_briefly(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+  setenv("GOMP_SPINCOUNT", "20000", 1);
+  execv("/proc/self/exe", argv);  // returns only where it fails: then all is as it was
+}
+
 }  // namespace
 }  // namespace outsize::cli
 
 int main(int argc, char** argv) {
   using namespace outsize;
+  cli::spin_briefly(argv);
   try {
     return cli::run(argc, argv);
   } catch (const BudgetError& error) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains the same models with Outsize and with PyTorch, side by side, and prints how they compare in time and memory.
 
-    bench/train/run.py --outsize build/outsize [--output bench/results/train.txt]
+    bench/train/run.py --outsize build/release/outsize [--output bench/results/train.txt]
 
 Both get the same threads. Both are first tried under several settings (OpenMP wait policy; for PyTorch also layout and malloc
 thresholds), and the fastest of each are used. Then processes of both alternate, so that a slow spell of the machine hits both; the first steps of each process
@@ -153,13 +153,13 @@ def report(arguments, results):
         lines.append(f"  PyTorch ran as '{result['setting']}'; tried: {listed(result['probes'])}")
         lines.append(f"  Outsize ran as '{result['our_setting']}', planner {result['planner']}; tried: {listed(result['our_probes'])}")
         lines.append(f"  peak resident memory of the whole Outsize process: {result['our_resident'] / MIB:.0f} MiB")
-    lines += ["", "bench/train/run.py --outsize build/outsize " + shlex.join(arguments.given)]
+    lines += ["", "bench/train/run.py --outsize build/release/outsize " + shlex.join(arguments.given)]
     return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--outsize", default="build/outsize")
+    parser.add_argument("--outsize", default="build/release/outsize")
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter with torch and torchvision")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side")
