@@ -20,11 +20,12 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODELS = [("vgg16-features", 1, 512), ("resnet50", 8, 224)]
+MODELS = [("vgg16-features", 1, 512, "keep"), ("resnet50", 8, 224, "keep"), ("resnet50", 8, 224, "recompute-cheap")]
 WARM_UP = 1
 MIB = 1024 * 1024
 
 PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+SHORT_SPIN = {"GOMP_SPINCOUNT": "20000"}  # what Outsize gives itself where nothing is set
 # Keeps freed blocks in the process instead of giving the pages back after every step.
 KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(1 << 32), "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 26)}
 SETTINGS = {
@@ -32,9 +33,11 @@ SETTINGS = {
     "channels_last": (PASSIVE, ["--channels-last"]),
     "contiguous, kept pages": ({**PASSIVE, **KEEP_PAGES}, []),
     "channels_last, kept pages": ({**PASSIVE, **KEEP_PAGES}, ["--channels-last"]),
+    "contiguous, short spin": (SHORT_SPIN, []),
+    "channels_last, short spin": (SHORT_SPIN, ["--channels-last"]),
     "contiguous, active wait": ({}, []),
 }
-OUR_SETTINGS = {"passive wait": PASSIVE, "active wait": {}}
+OUR_SETTINGS = {"passive wait": PASSIVE, "short spin": SHORT_SPIN}
 
 
 def output_of(command, environment=None):
@@ -45,7 +48,7 @@ def output_of(command, environment=None):
 
 
 def run_torch(arguments, task, setting, steps):
-    model, batch, image = task
+    model, batch, image, _ = task
     environment, flags = SETTINGS[setting]
     command = [arguments.python, os.path.join(HERE, "torch_step.py"), model, "--batch", str(batch), "--image", str(image)]
     command += ["--steps", str(steps), "--threads", str(arguments.threads)] + flags
@@ -54,8 +57,8 @@ def run_torch(arguments, task, setting, steps):
 
 
 def run_outsize(arguments, task, setting, steps):
-    model, batch, image = task
-    command = [arguments.outsize, "train", model, "--json", "--batch", str(batch), "--image", str(image)]
+    model, batch, image, planner = task
+    command = [arguments.outsize, "train", model, "--json", "--planner", planner, "--batch", str(batch), "--image", str(image)]
     command += ["--steps", str(steps), "--threads", str(arguments.threads)] + arguments.extra
     report = output_of(command, OUR_SETTINGS[setting])
     return report["step_seconds"][WARM_UP:], report
@@ -82,7 +85,6 @@ def compare(arguments, task):
         "probes": probes,
         "our_setting": our_best,
         "our_probes": our_probes,
-        "planner": report["planner"],
         "ours": ours,
         "theirs": theirs,
         "our_peak": max(our_peaks),
@@ -96,16 +98,17 @@ def spread(seconds):
 
 
 def table(results):
-    head = ["model", "batch", "image", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]
+    head = ["model", "batch", "image", "planner", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]
     rows = [head]
     for result in results:
-        model, batch, image = result["task"]
+        model, batch, image, planner = result["task"]
         time_ratio = statistics.median(result["ours"]) / statistics.median(result["theirs"])
         rows.append(
             [
                 model,
                 str(batch),
                 str(image),
+                planner,
                 spread(result["ours"]),
                 spread(result["theirs"]),
                 f"{time_ratio:.3f}",
@@ -149,9 +152,9 @@ def report(arguments, results):
         "",
     ]
     for result in results:
-        lines.append(f"{result['task'][0]}:")
+        lines.append(f"{result['task'][0]}, {result['task'][3]}:")
         lines.append(f"  PyTorch ran as '{result['setting']}'; tried: {listed(result['probes'])}")
-        lines.append(f"  Outsize ran as '{result['our_setting']}', planner {result['planner']}; tried: {listed(result['our_probes'])}")
+        lines.append(f"  Outsize ran as '{result['our_setting']}'; tried: {listed(result['our_probes'])}")
         lines.append(f"  peak resident memory of the whole Outsize process: {result['our_resident'] / MIB:.0f} MiB")
     lines += ["", "bench/train/run.py --outsize build/release/outsize " + shlex.join(arguments.given)]
     return "\n".join(lines) + "\n"

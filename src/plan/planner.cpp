@@ -20,7 +20,8 @@ const Planner& find_planner(std::string_view name) {
     if (planner.name == name) return planner;
     names.push_back(planner.name);
   }
-  user_error("there is no planner '{}'{}; see `outsize planners`", name, did_you_mean(name, names));
+  const std::string near = did_you_mean(name, names);
+  user_error("there is no planner '{}'{}", name, near.empty() ? "; `outsize planners` lists those there are" : near);
 }
 
 }  // namespace outsize
