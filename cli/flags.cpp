@@ -43,7 +43,13 @@ void add_common_flags(CLI::App& command, CommonFlags& flags) {
     flags.seed = static_cast<std::uint64_t>(seed);
   };
   command.add_option_function<std::string>("--seed", take_seed, "of all random numbers [0]")->type_name("N");
-  add_integer(command, "--threads", flags.threads, 1, "threads of the backend [all]");
+  const auto take_threads = [&flags](const std::string& text) {
+    std::int64_t threads = 0;
+    if (!parse_integer(text, threads) || threads < 1 || threads > 1024)
+      user_error("--threads: '{}' is not a whole number from 1 to 1024", text);
+    flags.threads = threads;
+  };
+  command.add_option_function<std::string>("--threads", take_threads, "threads of the backend [all]")->type_name("N");
   command.add_option("--backend", flags.backend, "cpu or reference [cpu; reference for f64]")->type_name("NAME");
 }
 
@@ -90,7 +96,13 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
 }
 
 void add_plan_flags(CLI::App& command, PlanFlags& flags) {
-  command.add_option("--memory", flags.memory, "the device's budget: 512MiB, 2GiB, or 40% of what `keep` needs [what is free]")
+  const auto take_memory = [&flags](const std::string& text) {
+    if (text.empty()) user_error("--memory: expected a size such as 512MiB, 2GiB or 40%, found nothing");
+    flags.memory = text;
+  };
+  command
+      .add_option_function<std::string>("--memory", take_memory,
+                                        "the device's budget: 512MiB, 2GiB, or 40% of what `keep` needs [what is free]")
       ->type_name("SIZE");
   command.add_option("--host-memory", flags.host_memory, "budget of the host tier [no limit]")->type_name("SIZE");
   command.add_option("--spill", flags.spill, "directory of the disk tier [the system's temporary one]")->type_name("DIR");

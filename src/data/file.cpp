@@ -39,6 +39,9 @@ void InputFile::read(std::int64_t offset, std::span<std::byte> bytes, std::strin
 }
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".partial") {
+  struct ::stat there {};
+  if (::stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode))
+    user_error("{}: cannot be written: it is not a regular file", path_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor_ < 0) user_error("{}: cannot be written: {}", path_, std::strerror(errno));
 }

@@ -62,14 +62,20 @@ class Checker {
     user_error("plan, step {}: {}", step_, fmt::format(format, std::forward<Args>(args)...));
   }
 
+  // Why a value is not on the device as a whole, and what to do.
+  std::string why_absent(ValueId input) const {
+    const Value& value = graph_.value(input);
+    if (plan_.home_of(input) != Tier::device) return "which is streamed: only a pass may read it";
+    if (!value.producer) return "which is no longer on the device; leave out its `drop`, or `in` it before";
+    return "which was never produced or is no longer on the device; run its producer (op " + graph_.op(value.producer).name +
+           ") or `in` before it";
+  }
+
   void op(OpId id, const std::string& where) {
     const Op& op = graph_.op(id);
     for (ValueId input : op.inputs) {
       if (at(replaced_, input)) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
-      if (!at(device_, input))
-        fail("{}op {} reads {}, which was never produced or is no longer on the device; run its producer{} or `in` before it",
-             where, op.name, name(input),
-             graph_.value(input).producer ? " (op " + graph_.op(graph_.value(input).producer).name + ")" : "");
+      if (!at(device_, input)) fail("{}op {} reads {}, {}", where, op.name, name(input), why_absent(input));
     }
     made(id);
   }
@@ -102,6 +108,10 @@ class Checker {
         at(device_, value) = false;
         at(lower_, value) = true;
       }
+    for (const Pass& other : plan_.passes) {
+      if (&other == &pass) break;
+      if (other.name == pass.name) fail("{}two passes have this name", where);
+    }
     if (!pass.saved_by.empty()) {
       bool found = false;
       for (const Pass& other : plan_.passes) {

@@ -66,6 +66,7 @@ class PlanParser {
     const std::string_view word = cursor.name("a step: plan, stream, run, until, rest, out, drop, in or pass");
     if (word == "plan") {
       plan_.name = cursor.name("the graph's name");
+      if (plan_.name != graph_.name) user_error("this plan is for graph {}, not for {}", plan_.name, graph_.name);
       if (!cursor.at_end()) {
         const std::string_view by = cursor.name("'by'");
         if (by != "by") user_error("expected 'by' and the planner's name, found '{}'", by);

@@ -30,6 +30,13 @@ PassTiles::PassTiles(const Graph& graph, const Pass& pass, const std::vector<boo
     const std::size_t d = static_cast<std::size_t>(dim);
     grid_.push_back(d < pass.cuts.size() ? static_cast<std::int64_t>(pass.cuts[d].size()) + 1 : 1);
   }
+  const Value& driver = graph.value(pass.driver);
+  if (driver.type.format == Format::map && grid_[1] > 1)
+    user_error("pass {}: the channels of {} cannot be cut into tiles; cut samples, rows or columns", pass.name, driver.name);
+  if (driver.producer && !graph.op(driver.producer).def->can_gather({graph, graph.op(driver.producer)}))
+    user_error(
+        "pass {}: its driver {} is the result of a reduction and is complete only after all tiles; choose what op {} reduces",
+        pass.name, driver.name, graph.op(driver.producer).name);
   const bool carries = pass.gather_gradients || !pass.share.empty();
   fast_dim_ = shape.rank() - 1;
   for (int dim = 0; dim < shape.rank(); ++dim)
@@ -39,6 +46,11 @@ PassTiles::PassTiles(const Graph& graph, const Pass& pass, const std::vector<boo
       if (grid_[dim] > 1) fast_dim_ = dim;
   classify(read_later);
   for (int dim = 0; dim < shape.rank(); ++dim) lines_.push_back(make_line(dim));
+}
+
+void PassTiles::before_barrier(const Op& op, ValueId value) const {
+  user_error("pass {}: op {} reads {}, which is complete only after the pass; end the pass before it", pass_.name, op.name,
+             graph_.value(value).name);
 }
 
 void PassTiles::classify(const std::vector<bool>& read_later) {
@@ -76,6 +88,11 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
     const OpSite here{graph_, op};
     const bool reduces = !op.def->can_gather(here) || op.def->combine(here, 0) != Combine::none;
     if (downstream[k]) {
+      for (ValueId input : op.inputs) {
+        const OpId producer = graph_.value(input).producer;
+        if (producer && at(made, input) && !graph_.op(producer).def->can_gather({graph_, graph_.op(producer)}))
+          before_barrier(op, input);
+      }
       if (op.phase == Phase::forward && !reduces)
         user_error(
             "pass {}: op {} lies downstream of the driver {} and is neither a reduction nor a gradient; choose a driver further "
@@ -101,9 +118,7 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
     const OpSite here{graph_, op};
     for (ValueId input : op.inputs) {
       ValueClass& kind = classes_[static_cast<std::size_t>(input.index)];
-      if (kind == ValueClass::reduced)
-        user_error("pass {}: op {} reads {}, which is complete only after the pass; end the pass before it", pass_.name, op.name,
-                   graph_.value(input).name);
+      if (kind == ValueClass::reduced) before_barrier(op, input);
       if (!at(seen, input)) kind = ValueClass::external;
       put(seen, input);
     }

@@ -85,6 +85,7 @@ class PassTiles {
     std::vector<std::vector<Interval>> driving;  // by op of the pass, then tile
   };
 
+  [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
   void classify(const std::vector<bool>& read_later);
   Line make_line(int dim) const;
   void push_phase(int dim, Line& line) const;

@@ -58,6 +58,12 @@ class Errors : public testing::TestWithParam<Case> {
     write("unknown_value.plan", "plan tiny by hand\nrun conv\nout yy host\n");
     write("incomplete.plan", "plan tiny by hand\nrun conv\n");
     write("empty.plan", "");
+    write("other_graph.plan", "plan other by hand\nrest\n");
+    write("channels.plan", "plan tiny by hand\npass r.a driver=y grid=[1, 2, 1, 1] ops=[conv]\nrest\n");
+    write("same_pass.plan",
+          "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\npass r.a driver=y grid=[1, 1, 2, 1] "
+          "ops=[conv]\nrest\n");
+    write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
     write("garbage.bin", "neither zip nor safetensors, but long enough to be looked into\n");
     write_arrays();
   }
@@ -128,7 +134,11 @@ const Case kCases[]{
     {"bad_steps", "train resnet18 --steps -1", 2, "--steps: '-1' is not a whole number of at least 1"},
     {"bad_rate", "train resnet18 --lr fast", 2, "--lr: 'fast' is not a number"},
     {"bad_seed", "train resnet18 --seed -1", 2, "--seed: '-1' is not a whole number"},
-    {"bad_threads", "train resnet18 --threads 0", 2, "--threads: '0' is not a whole number of at least 1"},
+    {"bad_threads", "train resnet18 --threads 0", 2, "--threads: '0' is not a whole number from 1 to 1024"},
+    {"too_many_threads", "train resnet18 --threads 100000", 2, "--threads: '100000' is not a whole number from 1 to 1024"},
+    {"empty_memory", "train good.graph --memory=", 2, "--memory"},
+    {"save_to_a_device", "train good.graph --steps 1 --save /dev/null", 2,
+     "/dev/null: cannot be written: it is not a regular file"},
     {"bad_memory", "train resnet18 --memory 12GB", 2, "--memory: '12GB' is not a size"},
     {"bad_host_memory", "train good.graph --host-memory 10%", 2, "--host-memory: a percentage has no meaning here"},
     {"no_memory", "train good.graph --memory 0", 2, "--memory: a budget of 0 bytes holds nothing"},
@@ -161,6 +171,11 @@ const Case kCases[]{
     {"plan_empty", "train good.graph --plan empty.plan", 2, "empty.plan: the plan is empty"},
     {"plan_unknown_op", "train good.graph --plan unknown_op.plan", 2, "unknown_op.plan:2: "},
     {"plan_unknown_value", "train good.graph --plan unknown_value.plan", 2, "unknown_value.plan:3: "},
+    {"plan_other_graph", "train good.graph --plan other_graph.plan", 2,
+     "other_graph.plan:1: this plan is for graph other, not for tiny"},
+    {"plan_channels", "train good.graph --plan channels.plan", 2, "the channels of y cannot be cut into tiles"},
+    {"plan_same_pass", "train good.graph --plan same_pass.plan", 2, "two passes have this name"},
+    {"plan_streamed", "train good.graph --plan streamed.plan", 2, "which is streamed: only a pass may read it"},
     {"plan_incomplete", "train good.graph --plan incomplete.plan", 2, "incomplete.plan: "},
 
     {"weights_not_there", "train good.graph --weights absent.safetensors", 2, "absent.safetensors: cannot be opened"},

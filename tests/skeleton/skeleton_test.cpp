@@ -200,6 +200,33 @@ TEST_P(Skeleton, TrainsAsKeepDoes) {
   }
 }
 
+// What a pass cannot be driven by is refused, never computed wrongly.
+TEST(SkeletonRefuses, ReductionsAndChannelsAsDrivers) {
+  register_ops();
+  const TrainingGraph training = make_training_graph(parse_graph(read_file("skeleton.graph"), "skeleton"), {});
+  const std::unique_ptr<Backend> backend = make_backend("reference", 1);
+  LowerOptions options;
+  options.storage = backend->storage();
+  const auto refusal = [&](const std::string& plan) -> std::string {
+    try {
+      lower(training.graph, parse_plan(training.graph, plan, "bad.plan"), options);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_NE(refusal("run shortcut\npass r.a driver=stats grid=[2, 1] ops=[conv1, bn.stats]\nrest\n").find("result of a reduction"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("until fc.grad_weight\npass r.a driver=fc.grad_weight grid=[2, 1] ops=[fc.grad_weight]\nrest\n").find("reduction"),
+      std::string::npos);
+  EXPECT_NE(refusal("until conv1\npass r.a driver=y grid=[1, 8, 1, 1] ops=[conv1]\nrest\n").find("channels of y"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("until conv1\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv1, bn.stats, bn.finalize]\nrest\n").find("complete only"),
+      std::string::npos);
+}
+
 INSTANTIATE_TEST_SUITE_P(Plans, Skeleton, testing::ValuesIn(all_cases()), [](const auto& tested) {
   std::string name =
       tested.param.graph + "_" + tested.param.plan + "_" + tested.param.backend + "_" + std::string(name_of(tested.param.dtype));
