@@ -31,6 +31,7 @@ Plan make_plan(const Graph& graph, const Backend& backend, const Profile& profil
 Program make_program(const Graph& graph, const Plan& plan, Backend& backend, const Budgets& budgets) {
   LowerOptions options;
   options.storage = backend.storage();
+  options.canary_bytes = kCanaryBytes;
   options.workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); };
   options.device_budget = budgets.device;
   options.host_budget = budgets.host;

@@ -10,6 +10,14 @@
 
 namespace outsize {
 
+// Debug builds leave this many bytes free around every piece, check them after every instruction and poison what a piece leaves
+// behind; other builds pay nothing.
+#ifdef OUTSIZE_DEBUG_MEMORY
+inline constexpr std::int64_t kCanaryBytes = 256;
+#else
+inline constexpr std::int64_t kCanaryBytes = 0;
+#endif
+
 // Bytes by tier; 0: no limit.
 struct Budgets {
   std::int64_t device = 0;

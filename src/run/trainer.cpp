@@ -72,6 +72,8 @@ Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, st
     : training_(std::move(training)), prepared_(std::move(prepared)) {
   ExecutorOptions options;
   options.spill_directory = spill_directory;
+  options.canary_bytes = kCanaryBytes;
+  options.debug_memory = kCanaryBytes > 0;
   executor_ = std::make_unique<Executor>(training_.graph, prepared_.program, backend, std::move(options));
   initialise(seed);
 }
