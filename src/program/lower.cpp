@@ -114,7 +114,7 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
       throw BudgetError(
           fmt::format(
               "planner {} needs {} ({} bytes) of {} memory for {}, {} ({} bytes) more than the {} given; the peak is at {}. "
-              "Raise {} or make batch or image smaller",
+              "Raise {}, try another --planner, or make batch or image smaller",
               program.planner, format_bytes(peak), peak, name_of(static_cast<Tier>(tier)), program.name,
               format_bytes(peak - budget), peak - budget, format_bytes(budget), at_the_peak(graph, program, lives),
               kFlags[static_cast<std::size_t>(tier)]),
