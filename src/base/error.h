@@ -46,7 +46,7 @@ template <class... Args>
 }  // namespace outsize
 
 // Holds in release builds too; what it guards is cheap beside what it protects.
-#define OUTSIZE_CHECK(condition)                                                                      \
-  do {                                                                                                \
+#define OUTSIZE_CHECK(condition)                                                                            \
+  do {                                                                                                      \
     if (!(condition)) ::outsize::internal_error("{}:{}: check failed: {}", __FILE__, __LINE__, #condition); \
   } while (false)

@@ -14,10 +14,10 @@ struct Device {
   std::int64_t memory_bytes = 0;
   std::int64_t host_bytes = 0;
   double flops = 1e11;
-  double bandwidth = 2e10;     // device memory, read and written
-  double link_out = 1e10;      // device → host
-  double link_in = 1e10;       // host → device
-  bool full_duplex = true;     // both directions at once at full rate
+  double bandwidth = 2e10;  // device memory, read and written
+  double link_out = 1e10;   // device → host
+  double link_in = 1e10;    // host → device
+  bool full_duplex = true;  // both directions at once at full rate
   double disk_out = 1e9;
   double disk_in = 1e9;
   double launch_seconds = 2e-6;  // fixed price of one instruction

@@ -17,8 +17,8 @@ std::string_view name_of(Lane lane);
 
 // A range of bytes of one tier's arena, with a lifetime in program order. It holds one box of one value at a time.
 struct Piece {
-  std::string label;      // "conv1.out", "conv1.out carry", "workspace"
-  ValueId value;          // none for workspace
+  std::string label;  // "conv1.out", "conv1.out carry", "workspace"
+  ValueId value;      // none for workspace
   ValueType type;
   Tier tier = Tier::device;
   std::int64_t bytes = 0;
@@ -92,9 +92,9 @@ struct Program {
   StorageRule storage;
   std::vector<Piece> pieces;
   std::vector<Instruction> instructions;
-  std::vector<Loop> loops;           // ascending
-  std::vector<Binding> inputs;       // written before a step
-  std::vector<Binding> outputs;      // readable after a step, besides the persistent ones
+  std::vector<Loop> loops;       // ascending
+  std::vector<Binding> inputs;   // written before a step
+  std::vector<Binding> outputs;  // readable after a step, besides the persistent ones
   std::vector<Binding> persistent;
   std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier: highest offset + bytes of any piece
   std::int64_t live_bytes = 0;             // the largest sum of live device bytes at any instruction
