@@ -26,13 +26,6 @@ std::int64_t stored_bytes(const StorageRule& rule, const ValueType& type, const 
 // The offset, in elements, of the element at `position` (global coordinates) in a piece that holds `box`.
 std::int64_t stored_offset(const StorageRule& rule, Format format, const Box& box, const Dims& position);
 
-// One contiguous range that a box copy moves; offsets and length in elements, padding included.
-struct CopyRun {
-  std::int64_t from = 0;
-  std::int64_t to = 0;
-  std::int64_t length = 0;
-};
-
 // A box copy as nested loops over runs: run (i0, i1, …) starts at from + Σ i·from_stride, likewise `to`; the last loop is the
 // innermost, unused loops count 1, an empty copy has length 0. Axes that are contiguous in both pieces are one run.
 // Enumerating it allocates nothing, so that the executor can use it in a step.

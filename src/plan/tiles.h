@@ -48,8 +48,6 @@ class PassTiles {
   std::int64_t tiles() const { return grid_.product(); }
   // The dimension whose tiles follow each other: the shared one, else the last with more than one tile.
   int fast_dim() const { return fast_dim_; }
-  // Whether the tile comes first (last) along the fast dimension in processing order.
-  bool first_in_line(const Dims& tile) const { return tile[fast_dim_] == (pass_.descending ? grid_[fast_dim_] - 1 : 0); }
   // The tile before (`by` = −1) or after (+1) in processing order along the fast dimension; rank 0 when there is none.
   Dims neighbour(const Dims& tile, int by) const;
   // The tile of rank `ordinal` in processing order.
