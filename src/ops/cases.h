@@ -14,6 +14,10 @@ struct OpCase {
   std::string graph;               // ends with `output NAME`; that output is differentiated
   std::int64_t integer_limit = 2;  // integer inputs are drawn from [0, limit)
   bool differentiate = true;       // false: forward only
+  // The graph's output as a Python expression over the names of its inputs and parameters, with `torch` and `F`
+  // (torch.nn.functional) in scope; empty where PyTorch has no such op.
+  std::string torch = {};
+  bool bench = false;  // sized for timing: tests leave it out
 };
 
 using OpCases = std::vector<OpCase>;

@@ -31,7 +31,7 @@ std::vector<Subject> all_subjects(bool exact) {
   for (const Backend& backend : backends())
     for (const auto& [op, cases] : all_cases())
       for (const OpCase& op_case : cases)
-        if (exact || &backend != &exact_backend()) subjects.push_back({op, op_case, &backend});
+        if (!op_case.bench && (exact || &backend != &exact_backend())) subjects.push_back({op, op_case, &backend});
   return subjects;
 }
 
