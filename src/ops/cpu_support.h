@@ -27,25 +27,27 @@ namespace outsize {
 // How the CPU backend stores maps: in channel blocks as wide as the vectors oneDNN uses on this machine.
 StorageRule cpu_storage();
 
-// The extents of a map piece as it is stored: N ⌈C/b⌉ H W b.
+// The extents of a map piece as it is stored: N ⌈C/b⌉ D? H W b; depth is 1 where there is no D.
 struct MapPiece {
   MapPiece(const StorageRule& storage, const Box& box)
       : block(storage.channel_block),
         samples(box.extent(0)),
         channels(box.extent(1)),
         blocks((channels + block - 1) / block),
-        height(box.extent(2)),
-        width(box.extent(3)) {}
+        depth(box.rank() > 4 ? box.extent(2) : 1),
+        height(box.extent(box.rank() - 2)),
+        width(box.extent(box.rank() - 1)) {}
 
   std::int64_t block;
   std::int64_t samples;
   std::int64_t channels;
   std::int64_t blocks;
+  std::int64_t depth;
   std::int64_t height;
   std::int64_t width;
 
   std::int64_t padded_channels() const { return blocks * block; }
-  std::int64_t positions() const { return height * width; }
+  std::int64_t positions() const { return depth * height * width; }
   std::int64_t row() const { return width * block; }          // elements
   std::int64_t plane() const { return positions() * block; }  // elements of one block of one sample
   std::int64_t planes() const { return samples * blocks; }

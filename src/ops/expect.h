@@ -31,6 +31,13 @@ inline void expect_map(const OpSite& site, int i) {
     user_error("input {} must be a map [N, C, H, W], found {}", input_name(site, i), to_string(site.in(i)));
 }
 
+// Input i must be a map [N, C, H, W] or [N, C, D, H, W] of f32 or f64.
+inline void expect_any_map(const OpSite& site, int i) {
+  expect_float(site, i);
+  if (site.in(i).format != Format::map)
+    user_error("input {} must be a map [N, C, H, W] or [N, C, D, H, W], found {}", input_name(site, i), to_string(site.in(i)));
+}
+
 // Input i must be a plain value of that rank, f32 or f64; `shape` says it in letters, "[N, I]".
 inline void expect_plain(const OpSite& site, int i, int rank, std::string_view shape) {
   expect_float(site, i);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "ops/expect.h"
 
 namespace outsize {
@@ -55,6 +57,31 @@ struct AdaptiveAxis {
   constexpr Interval outputs_of(Interval inputs) const {
     if (inputs.empty()) return {};
     return {inputs.lo * output / input, ceil_div(inputs.hi * output, input)};
+  }
+};
+
+// The windows of a map of any rank: one axis for each spatial dimension, in their order; N is the same on both sides.
+template <class Axis>
+struct SpatialWindows {
+  std::array<Axis, 3> axes{};
+  int rank = 2;  // 2 or 3 spatial dimensions
+
+  const Axis& operator[](int i) const { return axes[static_cast<std::size_t>(i)]; }
+  Axis& operator[](int i) { return axes[static_cast<std::size_t>(i)]; }
+
+  // The input box, with these channels, that an output box reads.
+  Box inputs_of(const Box& output, Interval channels) const {
+    Box box = output;
+    box.set(1, channels);
+    for (int i = 0; i < rank; ++i) box.set(2 + i, (*this)[i].inputs_of(output[2 + i]));
+    return box;
+  }
+  // The output box, with these channels, that reads any of an input box.
+  Box outputs_of(const Box& input, Interval channels) const {
+    Box box = input;
+    box.set(1, channels);
+    for (int i = 0; i < rank; ++i) box.set(2 + i, (*this)[i].outputs_of(input[2 + i]));
+    return box;
   }
 };
 
