@@ -4,6 +4,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
+#include "ops/window.h"
+
 namespace outsize {
 
 StorageRule cpu_storage() {
@@ -74,32 +76,87 @@ namespace {
 
 std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
-// line(plane, row, target) for every row of a map piece, by its global row number.
+// A row of a map piece: its plane, its global position in the spatial dimensions but the last, and its elements.
+struct Row {
+  std::int64_t plane;
+  std::int64_t depth;  // 0 where there is no D
+  std::int64_t height;
+  float* data;
+};
+
+// The ranges of a map's box, where a missing D is [0, 1).
+Interval depths(const Box& box) { return box.rank() > 4 ? box[2] : Interval{0, 1}; }
+Interval heights(const Box& box) { return box[box.rank() - 2]; }
+Interval columns_of(const Box& box) { return box[box.rank() - 1]; }
+
+// line(row) for every row of a map piece.
 template <class Line>
 void for_rows(const MapPiece& piece, const Box& box, float* data, const Line& line) {
-  parallel_for(piece.planes() * piece.height, piece.elements() * 8,
-               [&](std::int64_t i) { line(i / piece.height, box.lo[2] + i % piece.height, data + i * piece.row()); });
+  const std::int64_t rows = piece.depth * piece.height;
+  parallel_for(piece.planes() * rows, piece.elements() * 8, [&](std::int64_t i) {
+    line(Row{i / rows, depths(box).lo + i % rows / piece.height, heights(box).lo + i % piece.height, data + i * piece.row()});
+  });
 }
 
 bool holds(Interval range, std::int64_t position) { return position >= range.lo && position < range.hi; }
+
+// The row of a plane at a global position, or null where the piece has none.
+const float* find_row(const MapPiece& piece, const Box& box, const float* data, std::int64_t plane, std::int64_t depth,
+                      std::int64_t height) {
+  if (!holds(depths(box), depth) || !holds(heights(box), height)) return nullptr;
+  return data + ((plane * piece.depth + depth - depths(box).lo) * piece.height + height - heights(box).lo) * piece.row();
+}
+
+// One entry a spatial dimension of a map, where a missing D has the given one.
+struct Spatial {
+  std::int64_t depth;
+  std::int64_t height;
+  std::int64_t width;
+
+  Spatial(const std::array<std::int64_t, 3>& list, int rank, std::int64_t missing)
+      : depth(rank > 4 ? list[0] : missing),
+        height(list[static_cast<std::size_t>(rank - 4)]),
+        width(list[static_cast<std::size_t>(rank - 3)]) {}
+};
+
+// `count` blocks, those of `from` lying `from_step` blocks apart, those of `to` `to_step`.
+template <int B>
+OUTSIZE_INLINE void copy_blocks_of(const float* from, std::int64_t from_step, float* to, std::int64_t to_step, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i, from += from_step * B, to += to_step * B) {
+    float lanes[B];
+    std::memcpy(lanes, from, sizeof(lanes));
+    std::memcpy(to, lanes, sizeof(lanes));
+  }
+}
+OUTSIZE_CLONES void copy_blocks(std::int64_t block, const float* from, std::int64_t from_step, float* to, std::int64_t to_step,
+                                std::int64_t count) {
+  if (block == 16)
+    copy_blocks_of<16>(from, from_step, to, to_step, count);
+  else if (block == 8)
+    copy_blocks_of<8>(from, from_step, to, to_step, count);
+  else
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memcpy(to + i * to_step * block, from + i * from_step * block, float_bytes(block));
+}
 
 }  // namespace
 
 void embed_map(const StorageRule& storage, const float* from, const Box& from_box, float* to, const Box& to_box) {
   const MapPiece source(storage, from_box);
   const MapPiece target(storage, to_box);
-  const Interval columns = intersect(from_box[3], to_box[3]);
-  const std::int64_t before = columns.empty() ? target.row() : (columns.lo - to_box.lo[3]) * target.block;
+  const Interval own = columns_of(to_box);
+  const Interval columns = intersect(columns_of(from_box), own);
+  const std::int64_t before = columns.empty() ? target.row() : (columns.lo - own.lo) * target.block;
   const std::int64_t inside = columns.size() * target.block;
-  for_rows(target, to_box, to, [&](std::int64_t plane, std::int64_t row, float* line) {
-    if (!holds(from_box[2], row) || inside == 0) {
-      std::memset(line, 0, float_bytes(target.row()));
+  for_rows(target, to_box, to, [&](const Row& row) {
+    const float* const line = find_row(source, from_box, from, row.plane, row.depth, row.height);
+    if (line == nullptr || inside == 0) {
+      std::memset(row.data, 0, float_bytes(target.row()));
       return;
     }
-    const float* const source_line = from + (plane * source.height + row - from_box.lo[2]) * source.row();
-    std::memset(line, 0, float_bytes(before));
-    std::memcpy(line + before, source_line + (columns.lo - from_box.lo[3]) * source.block, float_bytes(inside));
-    std::memset(line + before + inside, 0, float_bytes(target.row() - before - inside));
+    std::memset(row.data, 0, float_bytes(before));
+    std::memcpy(row.data + before, line + (columns.lo - columns_of(from_box).lo) * source.block, float_bytes(inside));
+    std::memset(row.data + before + inside, 0, float_bytes(target.row() - before - inside));
   });
 }
 
@@ -107,37 +164,57 @@ void thin_map(const StorageRule& storage, const Steps& steps, const float* from,
               const Box& to_box) {
   const MapPiece source(storage, from_box);
   const MapPiece target(storage, to_box);
-  for_rows(target, to_box, to, [&](std::int64_t plane, std::int64_t row, float* line) {
-    const std::int64_t source_row = row * steps.stride[0] - steps.padding[0];
-    if (!holds(from_box[2], source_row)) {
-      std::memset(line, 0, float_bytes(target.row()));
+  const Spatial stride(steps.stride, to_box.rank(), 1);
+  const Spatial padding(steps.padding, to_box.rank(), 0);
+  const Interval own = columns_of(to_box);
+  const Interval given = columns_of(from_box);
+  // The columns o with given.lo <= o * stride - padding < given.hi.
+  const Interval columns =
+      intersect(own, {ceil_div(given.lo + padding.width, stride.width), ceil_div(given.hi + padding.width, stride.width)});
+  const std::int64_t before = columns.empty() ? target.row() : (columns.lo - own.lo) * target.block;
+  const std::int64_t inside = columns.size() * target.block;
+  for_rows(target, to_box, to, [&](const Row& row) {
+    const float* const line = find_row(source, from_box, from, row.plane, row.depth * stride.depth - padding.depth,
+                                       row.height * stride.height - padding.height);
+    if (line == nullptr || inside == 0) {
+      std::memset(row.data, 0, float_bytes(target.row()));
       return;
     }
-    const float* const source_line = from + (plane * source.height + source_row - from_box.lo[2]) * source.row();
-    for (std::int64_t column = to_box.lo[3]; column < to_box.hi[3]; ++column, line += target.block) {
-      const std::int64_t source_column = column * steps.stride[1] - steps.padding[1];
-      if (holds(from_box[3], source_column))
-        std::memcpy(line, source_line + (source_column - from_box.lo[3]) * source.block, float_bytes(target.block));
-      else
-        std::memset(line, 0, float_bytes(target.block));
-    }
+    std::memset(row.data, 0, float_bytes(before));
+    const std::int64_t first = columns.lo * stride.width - padding.width - given.lo;
+    if (stride.width == 1)
+      std::memcpy(row.data + before, line + first * source.block, float_bytes(inside));
+    else
+      copy_blocks(source.block, line + first * source.block, stride.width, row.data + before, 1, columns.size());
+    std::memset(row.data + before + inside, 0, float_bytes(target.row() - before - inside));
   });
 }
 
-void spread_map(const StorageRule& storage, const Steps& steps, const float* from, const Box& from_box, float* to,
-                const Box& to_box) {
-  const MapPiece source(storage, from_box);
+void weave_map(const StorageRule& storage, const Steps& steps, const std::array<std::int64_t, 3>& residue,
+               std::span<const Thread> threads, const float* fill, float* to, const Box& to_box) {
   const MapPiece target(storage, to_box);
-  for_rows(target, to_box, to, [&](std::int64_t plane, std::int64_t row, float* line) {
-    std::memset(line, 0, float_bytes(target.row()));
-    const std::int64_t steps_row = row + steps.padding[0];
-    const std::int64_t source_row = steps_row / steps.stride[0];
-    if (steps_row % steps.stride[0] != 0 || !holds(from_box[2], source_row)) return;
-    const float* source_line = from + (plane * source.height + source_row - from_box.lo[2]) * source.row();
-    for (std::int64_t column = from_box.lo[3]; column < from_box.hi[3]; ++column, source_line += source.block) {
-      const std::int64_t target_column = column * steps.stride[1] - steps.padding[1];
-      if (holds(to_box[3], target_column))
-        std::memcpy(line + (target_column - to_box.lo[3]) * target.block, source_line, float_bytes(target.block));
+  const Spatial stride(steps.stride, to_box.rank(), 1);
+  const Spatial rest(residue, to_box.rank(), 0);
+  const Interval own = columns_of(to_box);
+  for_rows(target, to_box, to, [&](const Row& row) {
+    const std::int64_t depth = floor_div(row.depth, stride.depth);
+    const std::int64_t height = floor_div(row.height, stride.height);
+    if (row.depth - depth * stride.depth != rest.depth || row.height - height * stride.height != rest.height) return;
+    const float* const lanes = fill + row.plane % target.blocks * target.block;
+    for (std::int64_t r = 0; r < stride.width; ++r) {
+      const Thread& thread = threads[static_cast<std::size_t>(r)];
+      // The columns u * stride + r of the row.
+      const Interval columns{ceil_div(own.lo - r, stride.width), ceil_div(own.hi - r, stride.width)};
+      if (columns.empty()) continue;
+      float* const first = row.data + (columns.lo * stride.width + r - own.lo) * target.block;
+      const float* const line = thread.data == nullptr
+                                    ? nullptr
+                                    : find_row(MapPiece(storage, thread.box), thread.box, thread.data, row.plane, depth, height);
+      if (line == nullptr)
+        copy_blocks(target.block, lanes, 0, first, stride.width, columns.size());
+      else
+        copy_blocks(target.block, line + (columns.lo - columns_of(thread.box).lo) * target.block, 1, first, stride.width,
+                    columns.size());
     }
   });
 }
@@ -145,16 +222,16 @@ void spread_map(const StorageRule& storage, const Steps& steps, const float* fro
 void unblock_map(const StorageRule& storage, const float* from, const Box& from_box, float* to, const Box& to_box) {
   const MapPiece source(storage, from_box);
   const MapPiece target({1}, to_box);
-  const Interval columns = intersect(from_box[3], to_box[3]);
-  for_rows(target, to_box, to, [&](std::int64_t plane, std::int64_t row, float* line) {
-    std::memset(line, 0, float_bytes(target.row()));
-    if (!holds(from_box[2], row)) return;
-    const std::int64_t channel = plane % target.channels;
-    const std::int64_t source_plane = plane / target.channels * source.blocks + channel / source.block;
-    const float* const source_line =
-        from + (source_plane * source.height + row - from_box.lo[2]) * source.row() + channel % source.block;
+  const Interval columns = intersect(columns_of(from_box), columns_of(to_box));
+  for_rows(target, to_box, to, [&](const Row& row) {
+    std::memset(row.data, 0, float_bytes(target.row()));
+    const std::int64_t channel = row.plane % target.channels;
+    const float* line = find_row(source, from_box, from, row.plane / target.channels * source.blocks + channel / source.block,
+                                 row.depth, row.height);
+    if (line == nullptr) return;
+    line += channel % source.block;
     for (std::int64_t column = columns.lo; column < columns.hi; ++column)
-      line[column - to_box.lo[3]] = source_line[(column - from_box.lo[3]) * source.block];
+      row.data[column - columns_of(to_box).lo] = line[(column - columns_of(from_box).lo) * source.block];
   });
 }
 

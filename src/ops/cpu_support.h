@@ -99,24 +99,30 @@ void parallel_chunks(std::int64_t elements, std::int64_t bytes, const Body& body
 // Zeros, with all threads.
 void fill_zero(void* data, std::int64_t bytes);
 
-// Moves of map pieces between boxes with the same samples and channels. Each fills all of `to`: with zeros where `from`, which
-// holds `from_box`, has nothing.
+// Moves of map pieces, of 2 or 3 spatial dimensions, between boxes with the same samples and channels. Each but weave_map fills all
+// of `to`: with zeros where `from`, which holds `from_box`, has nothing.
 
 // The same positions.
 void embed_map(const StorageRule& storage, const float* from, const Box& from_box, float* to, const Box& to_box);
 
-// Positions `stride` apart: to[o] = from[o * stride - padding], in H and W.
+// Positions `stride` apart: to[o] = from[o * stride - padding], one entry a spatial dimension.
 struct Steps {
-  std::array<std::int64_t, 2> stride;
-  std::array<std::int64_t, 2> padding;
+  std::array<std::int64_t, 3> stride{1, 1, 1};
+  std::array<std::int64_t, 3> padding{};
 };
 void thin_map(const StorageRule& storage, const Steps& steps, const float* from, const Box& from_box, float* to, const Box& to_box);
 
-// The reverse: to[o * stride - padding] = from[o], zeros between.
-void spread_map(const StorageRule& storage, const Steps& steps, const float* from, const Box& from_box, float* to,
-                const Box& to_box);
+// A thread of a woven row: the positions u * stride + residue of a map, as the map of the positions u.
+struct Thread {
+  const float* data = nullptr;  // none: `fill` everywhere
+  Box box;
+};
+// Fills the rows of `to` whose positions have these residues modulo the strides, in all spatial dimensions but the last. A row is
+// woven of as many threads as the last stride; where a thread has nothing the row gets `fill`, a number a padded channel.
+void weave_map(const StorageRule& storage, const Steps& steps, const std::array<std::int64_t, 3>& residue,
+               std::span<const Thread> threads, const float* fill, float* to, const Box& to_box);
 
-// The same positions, stored N C H W without blocks; for a few channels only.
+// The same positions, stored N C D? H W without blocks; for a few channels only.
 void unblock_map(const StorageRule& storage, const float* from, const Box& from_box, float* to, const Box& to_box);
 
 // The library's CPU; it lives until the program ends.

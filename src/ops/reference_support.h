@@ -23,6 +23,13 @@ void for_each_position(const Box& box, Function&& function) {
   }
 }
 
+// Whether the box has this position.
+inline bool holds(const Box& box, const Dims& position) {
+  for (int dim = 0; dim < box.rank(); ++dim)
+    if (position[dim] < box.lo[dim] || position[dim] >= box.hi[dim]) return false;
+  return true;
+}
+
 // A piece seen as elements of type T (`const T` for inputs) at global coordinates: `view(n, c, h, w)` or `view[position]`. It works
 // for plain values of any rank and for maps under any channel block. A view of an empty box may be made but holds nothing.
 template <class T>
@@ -44,11 +51,7 @@ class View {
   Interval range(int dim) const { return box_[dim]; }
   bool empty() const { return stored_ == 0; }
   T* data() const { return data_; }
-  bool holds(const Dims& position) const {
-    for (int dim = 0; dim < box_.rank(); ++dim)
-      if (position[dim] < box_.lo[dim] || position[dim] >= box_.hi[dim]) return false;
-    return true;
-  }
+  bool holds(const Dims& position) const { return outsize::holds(box_, position); }
 
   T& operator[](const Dims& position) const {
     std::int64_t offset = 0;

@@ -14,18 +14,51 @@ namespace outsize {
 // (clang-format off: one a line)
 // clang-format off
 #define OUTSIZE_OPS(X) \
+  X(adam) \
   X(adaptive_avg_pool) \
   X(add) \
+  X(affine) \
+  X(attention) \
+  X(avg_pool) \
   X(batch_norm) \
+  X(binary_cross_entropy) \
+  X(channel_sum) \
+  X(clip) \
   X(concat) \
-  X(conv2d) \
+  X(conv) \
+  X(conv_transpose) \
+  X(div) \
+  X(dropout) \
+  X(embedding) \
+  X(expand) \
+  X(gelu) \
+  X(group_norm) \
+  X(label_count) \
+  X(layer_norm) \
+  X(leaky_relu) \
   X(linear) \
+  X(log_softmax) \
+  X(matmul) \
   X(max_pool) \
   X(mean_squared_error) \
+  X(mul) \
+  X(pad) \
+  X(permute) \
+  X(power) \
   X(relu) \
   X(reshape) \
   X(sgd) \
-  X(softmax_cross_entropy)
+  X(sigmoid) \
+  X(silu) \
+  X(slice) \
+  X(soft_dice) \
+  X(softmax) \
+  X(softmax_cross_entropy) \
+  X(sub) \
+  X(sum) \
+  X(sum_to) \
+  X(tanh) \
+  X(upsample)
 // clang-format on
 
 using OpList = std::vector<const OpDef*>;

@@ -3,7 +3,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/blocks.cmake)
 set(document docs/adding-an-op.md)
 
 foreach(file op.cpp reference.cpp cpu.cpp cases.h)
-  write_block(${document} src/ops/leaky_relu/${file})
+  write_block(${document} src/ops/elu/${file})
 endforeach()
 
 take_block(line ${document} src/ops/registry.h 1)

@@ -80,6 +80,73 @@ output loss
   expect_near(loss["loss"], {1.5 * std::log(2.0)});
 }
 
+TEST(Definition, SoftmaxCrossEntropySmoothedAndIgnored) {
+  // Of {log 3, 0} with label 1 and ε = 1/2: log 4 - 1/2 · 0 - 1/4 · log 3; the second row is ignored.
+  const std::string text = R"(
+input logits f64[2, 2]
+input labels i32[2]
+count: count = label_count(labels) dtype=f64
+loss: loss = softmax_cross_entropy(logits, labels, count) label_smoothing=0.5
+output loss
+)";
+  const Numbers logits{std::log(3.0), 0, 5, 7};
+  const Definition loss(text, {{"logits", logits}, {"labels", {1, -100}}});
+  expect_near(loss["count"], {1});
+  expect_near(loss["loss"], {std::log(4.0) - 0.25 * std::log(3.0)});
+  expect_near(Definition(text, {{"logits", logits}, {"labels", {-100, -100}}})["loss"], {0});
+}
+
+TEST(Definition, BinaryCrossEntropy) {
+  // σ(log 3) = 3/4: -log(3/4) for target 1 and -log(1/4) for target 0.
+  const Definition loss("input x f64[2]\nstate t f64[2]\nloss: loss = binary_cross_entropy(x, t)\noutput loss\n",
+                        {{"x", {std::log(3.0), std::log(3.0)}}, {"t", {1, 0}}});
+  expect_near(loss["loss"], {(std::log(4.0 / 3) + std::log(4.0)) / 2});
+}
+
+TEST(Definition, SoftDice) {
+  // Channel 0: Σ p·t = 0.5, Σ p = 0.75, Σ t = 1: 1 - 2 / 2.75. Channel 1, by labels 0, 1: 0.75, 1.25, 1: 1 - 2.5 / 3.25.
+  const Definition dice(R"(
+input p f64[1, 2, 2]
+input labels i32[1, 2]
+sums: sums = dice_sums(p, labels)
+loss: loss = dice_loss(sums)
+output loss
+)",
+                        {{"p", {0.5, 0.25, 0.5, 0.75}}, {"labels", {0, 1}}});
+  expect_near(dice["sums"], {0.5, 0.75, 0.75, 1.25, 1, 1});
+  expect_near(dice["loss"], {1 - (2 / 2.75 + 2.5 / 3.25) / 2});
+}
+
+// Logits so far apart that e^(x - the largest of all) is 0 for most positions.
+TEST(Definition, CrossEntropyOfDistantLogits) {
+  const OpCase op_case{"distant", R"(
+graph distant
+input logits f32[1, 5, 4, 9]
+input labels i32[1, 4, 9]
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)",
+                       5};
+  const CaseGraph exact_graph(op_case, DType::f64);
+  Values leaves = random_leaves(exact_graph, op_case);
+  const auto index = [&](const char* name) { return static_cast<std::size_t>(exact_graph.graph.find_value(name).index); };
+  Tensor& logits = leaves[index("logits")];
+  for (std::size_t i = 0; i < logits.numbers.size(); ++i)
+    logits.numbers[i] = static_cast<float>(logits.numbers[i] + static_cast<double>(i % 36) * 20 - 300);
+  Values expected = leaves;
+  evaluate(exact_backend(), exact_graph, exact_graph.ops(), expected);
+  for (const Backend& backend : backends()) {
+    const CaseGraph graph(op_case, backend.dtype);
+    Values found = leaves;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      found[i] = convert(found[i], graph.graph.value(ValueId(static_cast<std::int64_t>(i))).type.dtype);
+    evaluate(backend, graph, graph.ops(), found);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LE(relative_error(found[i], expected[i]), 1e-5)
+          << backend.name << ", " << graph.graph.value(ValueId(static_cast<std::int64_t>(i))).name;
+  }
+}
+
 TEST(Definition, LabelOutsideClassesIsRefused) {
   const auto run = [] {
     Definition(R"(
@@ -122,6 +189,55 @@ output a.next
   expect_near(step["a.next"], {0.769});
   expect_near(step["buffer.next"], {2.31});
   expect_near(step["b.next"], {0.949});
+}
+
+TEST(Definition, SgdNesterovClipped) {
+  // g = 0.5 · 1 = 0.5; buffer 0.8 · 2 + 0.5 = 2.1; weight 1 - 0.1 · (0.5 + 0.8 · 2.1).
+  const Definition step(R"(
+param a f64[1]
+state buffer f64[1]
+input grad f64[1]
+input lr f64[1]
+input factor f64[1]
+step: a.next, buffer.next = sgd(a, grad, lr, buffer, factor) momentum=0.8 nesterov=1 clip=1
+output a.next
+)",
+                        {{"a", {1}}, {"buffer", {2}}, {"grad", {1}}, {"lr", {0.1}}, {"factor", {0.5}}});
+  expect_near(step["a.next"], {0.782});
+  expect_near(step["buffer.next"], {2.1});
+}
+
+TEST(Definition, Adam) {
+  // Step 2 with betas 1/2 and 3/4: g = 2; m = 0.5 · 2 + 0.5 · 2 = 2 over 1 - 1/4; v = 0.75 · 4 + 0.25 · 4 = 4 over 1 - 9/16.
+  // a: 1 - 0.3 · (8/3) / (2 / √(7/16) + 1). AdamW takes 0.3 · 0.5 of b off first.
+  const std::string inputs = "input grad f64[1]\ninput lr f64[1]\ninput step i32[1]\n";
+  const Definition step(
+      "param a f64[1]\nparam b f64[1]\nstate m f64[1]\nstate v f64[1]\nstate n f64[1]\nstate w f64[1]\n" + inputs +
+          "adam: a.next = adam(a, grad, lr, step, m, v) beta1=0.5 beta2=0.75 eps=1.0\n"
+          "adamw: b.next = adam(b, grad, lr, step, n, w) beta1=0.5 beta2=0.75 eps=1.0 weight_decay=0.5 "
+          "decoupled=1\noutput a.next\n",
+      {{"a", {1}}, {"b", {1}}, {"m", {2}}, {"v", {4}}, {"n", {2}}, {"w", {4}}, {"grad", {2}}, {"lr", {0.3}}, {"step", {2}}});
+  const double change = 0.8 / (8 / std::sqrt(7.0) + 1);
+  expect_near(step["a.next"], {1 - change});
+  expect_near(step["b.next"], {0.85 - change});
+  expect_near(step["m.next"], {2});
+  expect_near(step["v.next"], {4});
+}
+
+TEST(Definition, ClipFactor) {
+  // √(9 + 16) = 5: gradients of norm 5 become 2.5, those of norm 0.5 stay.
+  const Definition clip(R"(
+input a f64[1]
+input b f64[2]
+a: sum_a = square_sum(a)
+b: sum_b = square_sum(b)
+both: factor = clip_factor(sum_a, sum_b) max_norm=2.5
+large: one = clip_factor(sum_a, sum_b) max_norm=6
+output factor
+)",
+                        {{"a", {3}}, {"b", {0, -4}}});
+  expect_near(clip["factor"], {2.5 / (5 + 1e-6)});
+  expect_near(clip["one"], {1});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "subject.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ostream>
 #include <set>
 
@@ -78,13 +79,15 @@ std::vector<OpId> CaseGraph::ops() const {
 Values random_leaves(const CaseGraph& graph, const OpCase& op_case) {
   Random random(kSeed);
   std::normal_distribution<double> normal;
-  std::uniform_int_distribution<std::int64_t> integer(0, op_case.integer_limit - 1);
+  std::uniform_int_distribution<std::int64_t> integer(op_case.integer_least, op_case.integer_limit - 1);
   Values values;
   for (const Value& value : graph.graph.values()) {
     Tensor& tensor = values.emplace_back(Tensor::zeros(value.type, Box::whole(value.type.shape)));
     if (value.producer) continue;
     for (double& number : tensor.numbers)
       number = is_float(value.type.dtype) ? static_cast<float>(normal(random)) : static_cast<double>(integer(random));
+    if (std::ranges::find(op_case.positive, value.name) != op_case.positive.end())
+      for (double& number : tensor.numbers) number = std::abs(number) + 0.25;
   }
   return values;
 }

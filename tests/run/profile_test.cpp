@@ -46,8 +46,8 @@ TEST(Profile, SignatureIsOfExtentsNotPositions) {
   // Attributes that were not given count as their defaults; a plain value of rank 4 is told from a map.
   const std::string conv = signature(call_on(graph, "conv", Box::whole({1, 4, 6, 6})));
   EXPECT_EQ(conv,
-            "conv2d stride=[1, 1] padding=[1, 1, 1, 1] activation=none : f32[1, 2, 6, 6] f32.plain[4, 2, 3, 3] -> "
-            "f32[1, 4, 6, 6]");
+            "conv2d stride=[1, 1] padding=[1, 1, 1, 1] dilation=[1, 1] groups=1 activation=none : f32[1, 2, 6, 6] "
+            "f32.plain[4, 2, 3, 3] -> f32[1, 4, 6, 6]");
 }
 
 TEST(Profile, MeasuredOrRoofline) {

@@ -1,86 +1,51 @@
+#include "ops/adaptive_avg_pool/windows.h"
 #include "ops/registry.h"
-#include "ops/window.h"
 
 namespace outsize {
 namespace {
 
-class AdaptiveAvgPool final : public OpDef {
+class AdaptiveAvgPool final : public ResampleOp<AdaptiveMeanAxis> {
  public:
+  AdaptiveAvgPool() : ResampleOp(Direction::forward) {}
   std::string_view kind() const override { return "adaptive_avg_pool"; }
-  std::string_view help() const override { return "the means of output[0] × output[1] windows that cover the map"; }
+  std::string_view help() const override { return "the means of windows that cover the map, as many as `output` says"; }
   std::vector<std::string_view> input_names() const override { return {"x"}; }
   std::vector<AttributeSpec> attribute_specs() const override {
-    return {{"output", std::vector<std::int64_t>{1, 1}, "extents of y, [H, W]"}};
+    return {{"output", std::vector<std::int64_t>{}, "extents of y, [H, W] or [D, H, W]; without it 1 along each"}};
   }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_map(site, 0);
-    const ValueType& x = site.in(0);
-    const std::vector<std::int64_t>& output = expect_list(site, "output", 2, 1);
-    return {{x.dtype, {x.shape[0], x.shape[1], output[0], output[1]}, Format::map}};
+    expect_any_map(site, 0);
+    return {with_spatial(site.in(0), adaptive_output(site))};
   }
 
   void gradient(GradientContext& context) const override {
     const ValueId dy = context.gradient(0);
     if (!dy || !context.wants(0)) return;
-    const Dims& x = context.site().in(0).shape;
-    Attributes attributes{{"input", std::vector<std::int64_t>{x[2], x[3]}}};
+    Attributes attributes{{"input", spatial_list(context.site().in(0).shape)}};
     context.contribute(0, context.emit("adaptive_avg_pool_grad", "grad", {dy}, std::move(attributes))[0]);
   }
 
-  CallBoxes gather(const OpSite& site, const Box& output) const override {
-    return {{window(site).inputs_of(output, output[1])}, {output}};
-  }
-  CallBoxes push(const OpSite& site, const Box& driver) const override {
-    return {{driver}, {window(site).outputs_of(driver, driver[1])}};
-  }
-  Combine combine(const OpSite&, int) const override { return Combine::sum; }
-
-  Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
-    Cost cost = OpDef::cost(site, boxes);
-    cost.flops = static_cast<double>(boxes.in[0].elements());
-    return cost;
-  }
-
  private:
-  static AdaptiveWindow window(const OpSite& site) {
-    const Dims& x = site.in(0).shape;
-    const std::vector<std::int64_t>& output = site.integers("output");
-    return {{x[2], output[0]}, {x[3], output[1]}};
-  }
+  SpatialWindows<AdaptiveMeanAxis> windows(const OpSite& site) const override { return adaptive_avg_pool_windows(site); }
 };
 
-class AdaptiveAvgPoolGrad final : public OpDef {
+class AdaptiveAvgPoolGrad final : public ResampleOp<AdaptiveMeanAxis> {
  public:
+  AdaptiveAvgPoolGrad() : ResampleOp(Direction::backward) {}
   std::string_view kind() const override { return "adaptive_avg_pool_grad"; }
   std::string_view help() const override { return "the gradient of adaptive_avg_pool"; }
   std::vector<std::string_view> input_names() const override { return {"dy"}; }
-  std::vector<AttributeSpec> attribute_specs() const override {
-    return {{"input", std::vector<std::int64_t>{}, "extents of x, [H, W] (required)"}};
-  }
+  std::vector<AttributeSpec> attribute_specs() const override { return {kInputExtents}; }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_map(site, 0);
-    const ValueType& dy = site.in(0);
-    const std::vector<std::int64_t>& input = expect_list(site, "input", 2, 1);
-    return {{dy.dtype, {dy.shape[0], dy.shape[1], input[0], input[1]}, Format::map}};
+    expect_any_map(site, 0);
+    return {with_spatial(site.in(0), expect_list(site, "input", static_cast<std::size_t>(site.in(0).shape.rank() - 2), 1))};
   }
-
-  CallBoxes gather(const OpSite& site, const Box& output) const override {
-    return {{window(site).outputs_of(output, output[1])}, {output}};
-  }
-  CallBoxes push(const OpSite& site, const Box& driver) const override {
-    return {{driver}, {window(site).inputs_of(driver, driver[1])}};
-  }
-  Combine combine(const OpSite&, int) const override { return Combine::sum; }
 
  private:
-  static AdaptiveWindow window(const OpSite& site) {
-    const Dims& dy = site.in(0).shape;
-    const std::vector<std::int64_t>& input = site.integers("input");
-    return {{input[0], dy[2]}, {input[1], dy[3]}};
-  }
+  SpatialWindows<AdaptiveMeanAxis> windows(const OpSite& site) const override { return adaptive_avg_pool_gradient_windows(site); }
 };
 
 }  // namespace

@@ -1,16 +1,10 @@
-#include "ops/reference_support.h"
+#include "ops/reference_broadcast.h"
 
 namespace outsize {
 namespace {
 
 void add(const ReferenceCall& call) {
-  dispatch(call.in_type(0).dtype, [&]<class T>() {
-    const auto a = call.in<T>(0);
-    const auto b = call.in<T>(1);
-    const auto y = call.out<T>(0);
-    y.for_each([&](const Dims& at) { y[at] = a[at] + b[at]; });
-    y.clear_padding();
-  });
+  reference_broadcast(call, [](auto a, auto b) { return a + b; });
 }
 
 }  // namespace

@@ -6,7 +6,8 @@ namespace outsize {
 
 inline OpCases cases_batch_norm() {
   return {
-      {"basic", R"(
+      {.name = "basic",
+       .graph = R"(
 graph batch_norm_basic
 input x f32[2, 11, 9, 7]
 param gamma f32[11] init=uniform:1
@@ -15,8 +16,10 @@ stats: stats = batch_norm_stats(x)
 finalize: moments = batch_norm_finalize(stats)
 apply: y = batch_norm_apply(x, moments, gamma, beta)
 output y
-)"},
-      {"relu", R"(
+)",
+       .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)"},
+      {.name = "relu",
+       .graph = R"(
 graph batch_norm_relu
 input x f32[3, 16, 6, 8]
 param gamma f32[16] init=uniform:1
@@ -25,8 +28,10 @@ stats: stats = batch_norm_stats(x)
 finalize: moments = batch_norm_finalize(stats) eps=0.01
 apply: y = batch_norm_apply(x, moments, gamma, beta) activation=relu
 output y
-)"},
-      {"residual_relu", R"(
+)",
+       .torch = "F.relu(F.batch_norm(x, None, None, gamma, beta, training=True, eps=0.01))"},
+      {.name = "residual_relu",
+       .graph = R"(
 graph batch_norm_residual_relu
 input x f32[2, 5, 7, 6]
 input residual f32[2, 5, 7, 6]
@@ -36,8 +41,10 @@ stats: stats = batch_norm_stats(x)
 finalize: moments = batch_norm_finalize(stats)
 apply: y = batch_norm_apply(x, moments, gamma, beta, residual) activation=relu
 output y
-)"},
-      {"residual", R"(
+)",
+       .torch = "F.relu(residual + F.batch_norm(x, None, None, gamma, beta, training=True))"},
+      {.name = "residual",
+       .graph = R"(
 graph batch_norm_residual
 input x f32[1, 24, 5, 5]
 input residual f32[1, 24, 5, 5]
@@ -47,9 +54,11 @@ stats: stats = batch_norm_stats(x)
 finalize: moments = batch_norm_finalize(stats)
 apply: y = batch_norm_apply(x, moments, gamma, beta, residual)
 output y
-)"},
+)",
+       .torch = "residual + F.batch_norm(x, None, None, gamma, beta, training=True)"},
       // What fusion makes one op of: the norm, the other branch as its residual, and the activation.
-      {"then_add_relu", R"(
+      {.name = "then_add_relu",
+       .graph = R"(
 graph batch_norm_then_add_relu
 input x f32[2, 5, 7, 6]
 input branch f32[2, 5, 7, 6]
@@ -61,9 +70,11 @@ apply: normalized = batch_norm_apply(x, moments, gamma, beta)
 add: sum = add(branch, normalized)
 relu: y = relu(sum)
 output y
-)"},
+)",
+       .torch = "F.relu(branch + F.batch_norm(x, None, None, gamma, beta, training=True))"},
       // The sum reads the norm twice, so that no other branch is there to be the residual.
-      {"then_add_itself", R"(
+      {.name = "then_add_itself",
+       .graph = R"(
 graph batch_norm_then_add_itself
 input x f32[2, 5, 4, 3]
 param gamma f32[5] init=uniform:1
@@ -74,8 +85,38 @@ apply: normalized = batch_norm_apply(x, moments, gamma, beta)
 add: sum = add(normalized, normalized)
 relu: y = relu(sum)
 output y
-)"},
-      {"running", R"(
+)",
+       .torch = "F.relu(2 * F.batch_norm(x, None, None, gamma, beta, training=True))"},
+      {.name = "volume",
+       .graph = R"(
+graph batch_norm_volume
+input x f32[2, 11, 3, 4, 5]
+param gamma f32[11] init=uniform:1
+param beta f32[11] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta)
+output y
+)",
+       .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)"},
+      // As then_add_relu, of three spatial dimensions.
+      {.name = "volume_then_add_relu",
+       .graph = R"(
+graph batch_norm_volume_then_add_relu
+input x f32[2, 5, 2, 4, 3]
+input branch f32[2, 5, 2, 4, 3]
+param gamma f32[5] init=uniform:1
+param beta f32[5] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: normalized = batch_norm_apply(x, moments, gamma, beta)
+add: sum = add(branch, normalized)
+relu: y = relu(sum)
+output y
+)",
+       .torch = "F.relu(branch + F.batch_norm(x, None, None, gamma, beta, training=True))"},
+      {.name = "running",
+       .graph = R"(
 graph batch_norm_running
 input x f32[4, 6, 5, 3]
 param gamma f32[6] init=uniform:1
@@ -87,7 +128,34 @@ update: running_mean.next, running_var.next = batch_norm_update(running_mean, ru
 finalize: moments = batch_norm_finalize(stats)
 apply: y = batch_norm_apply(x, moments, gamma, beta)
 output y
-)"},
+)",
+       .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)"},
+      {.name = "bench",
+       .graph = R"(
+graph batch_norm_bench
+input x f32[8, 256, 56, 56]
+param gamma f32[256] init=uniform:1
+param beta f32[256] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta)
+output y
+)",
+       .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)",
+       .bench = true},
+      {.name = "bench_volume",
+       .graph = R"(
+graph batch_norm_bench_volume
+input x f32[1, 32, 64, 64, 64]
+param gamma f32[32] init=uniform:1
+param beta f32[32] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta)
+output y
+)",
+       .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)",
+       .bench = true},
   };
 }
 

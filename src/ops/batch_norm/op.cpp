@@ -50,7 +50,7 @@ class Stats final : public OpDef {
   std::vector<std::string_view> input_names() const override { return {"x"}; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_map(site, 0);
+    expect_any_map(site, 0);
     const ValueType& x = site.in(0);
     const std::int64_t channels = x.shape[kChannelDim];
     if (x.elements() <= channels) user_error("batch norm needs more than one value a channel, found x {}", to_string(x));
@@ -65,7 +65,7 @@ class Stats final : public OpDef {
 class Finalize final : public WholeOp {
  public:
   std::string_view kind() const override { return "batch_norm_finalize"; }
-  std::string_view help() const override { return "mean and 1 / sqrt(M2 / count + eps) of each channel, as f64[2, C]"; }
+  std::string_view help() const override { return "mean and 1 / sqrt(M2 / count + eps) of each channel or group, as f64[2, C]"; }
   std::vector<std::string_view> input_names() const override { return {"stats"}; }
   std::vector<AttributeSpec> attribute_specs() const override { return {{"eps", 1e-5, "added to the variance"}}; }
 
@@ -106,7 +106,7 @@ class Apply final : public OpDef {
   }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_map(site, 0);
+    expect_any_map(site, 0);
     const ValueType& x = site.in(0);
     expect_type(site, 1, statistic(2, x.shape[kChannelDim]), "mean and inv_std of x's channels");
     expect_type(site, 2, per_channel(x), "one for each of x's channels");
@@ -147,9 +147,11 @@ class Apply final : public OpDef {
       return fused;
     }
     const bool has_residual = static_cast<int>(first.inputs.size()) > kResidual;
-    // y + y reads y twice: there is no other operand that could be the residual.
+    // y + y reads y twice: there is no other operand that could be the residual. Nor could one that is broadcast.
     if (second.def->kind() == "add" && !has_residual && second.inputs[0] != second.inputs[1]) {
-      fused.inputs.push_back(second.inputs[0] == first.outputs[0] ? second.inputs[1] : second.inputs[0]);
+      const ValueId other = second.inputs[0] == first.outputs[0] ? second.inputs[1] : second.inputs[0];
+      if (graph.value(other).type != graph.value(first.outputs[0]).type) return std::nullopt;
+      fused.inputs.push_back(other);
       return fused;
     }
     return std::nullopt;
@@ -161,7 +163,7 @@ class Apply final : public OpDef {
 
 // What both gradient kinds read first: dy, x and the moments of x.
 void expect_gradient_inputs(const OpSite& site) {
-  expect_map(site, 0);
+  expect_any_map(site, 0);
   expect_type(site, 1, site.in(0), "as dy");
   expect_type(site, 2, statistic(2, site.in(0).shape[kChannelDim]), "mean and inv_std of x's channels");
 }

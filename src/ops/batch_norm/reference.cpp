@@ -16,12 +16,6 @@ Box channel_of(Box box, std::int64_t channel) {
   return box;
 }
 
-bool holds(const Box& box, const Dims& position) {
-  for (int dim = 0; dim < position.rank(); ++dim)
-    if (position[dim] < box.lo[dim] || position[dim] >= box.hi[dim]) return false;
-  return true;
-}
-
 void stats(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     const auto x = call.in<T>(0);

@@ -1,5 +1,4 @@
-#include "ops/expect.h"
-#include "ops/registry.h"
+#include "ops/movement.h"
 
 namespace outsize {
 namespace {
@@ -34,7 +33,7 @@ class Concat final : public OpDef {
 
   std::vector<ValueType> infer(const OpSite& site) const override {
     if (site.inputs() == 0) user_error("at least one input is needed");
-    expect_float(site, 0);
+    expect_movable(site, 0);
     const int axis = concat_axis(site);
     ValueType y = site.in(0);
     for (int i = 1; i < site.inputs(); ++i) {
@@ -61,7 +60,7 @@ class Concat final : public OpDef {
     }
     if (!wanted) return;
     Attributes attributes{{"axis", std::int64_t{axis}}, {"sizes", std::move(sizes)}};
-    const std::vector<ValueId> grads = context.emit("concat_grad", "grad", {dy}, std::move(attributes));
+    const std::vector<ValueId> grads = context.emit("split", "grad", {dy}, std::move(attributes));
     for (int i = 0; i < site.inputs(); ++i)
       if (context.wants(i)) context.contribute(i, grads[static_cast<std::size_t>(i)]);
   }
@@ -89,32 +88,56 @@ class Concat final : public OpDef {
   bool cheap(const OpSite&) const override { return true; }
 };
 
-class ConcatGrad final : public OpDef {
+class Split final : public OpDef {
  public:
-  std::string_view kind() const override { return "concat_grad"; }
-  std::string_view help() const override { return "the gradient of concat: dy cut into its parts"; }
-  std::vector<std::string_view> input_names() const override { return {"dy"}; }
+  std::string_view kind() const override { return "split"; }
+  std::string_view help() const override { return "a value cut into parts along one dimension"; }
+  std::vector<std::string_view> input_names() const override { return {"x"}; }
   std::vector<AttributeSpec> attribute_specs() const override {
     return {{"axis", std::int64_t{1}, "the dimension along which the parts follow each other"},
             {"sizes", std::vector<std::int64_t>{}, "the extent of each part along it (required)"}};
   }
-  Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_float(site, 0);
-    const ValueType& dy = site.in(0);
+    expect_movable(site, 0);
+    const ValueType& x = site.in(0);
     const int axis = concat_axis(site);
     std::int64_t total = 0;
     std::vector<ValueType> parts;
     for (std::int64_t size : site.integers("sizes")) {
       if (size < 1) user_error("sizes must be at least 1, found {}", to_string(Attribute(site.integers("sizes"))));
-      parts.push_back({dy.dtype, with_extent(dy.shape, axis, size), dy.format});
+      parts.push_back({x.dtype, with_extent(x.shape, axis, size), x.format});
       total += size;
     }
-    if (total != dy.shape[axis])
-      user_error("sizes must sum to the {} of dimension {} of dy, found {}", dy.shape[axis], axis,
+    if (total != x.shape[axis])
+      user_error("sizes must sum to the {} of dimension {} of x, found {}", x.shape[axis], axis,
                  to_string(Attribute(site.integers("sizes"))));
     return parts;
+  }
+
+  void gradient(GradientContext& context) const override {
+    if (!context.wants(0)) return;
+    const OpSite site = context.site();
+    std::vector<ValueId> parts;
+    for (int i = 0; i < site.outputs(); ++i)
+      if (context.gradient(i)) parts.push_back(context.gradient(i));
+    if (static_cast<int>(parts.size()) == site.outputs()) {
+      context.contribute(0, context.emit("concat", "grad", std::move(parts), {{"axis", site.integer("axis")}})[0]);
+      return;
+    }
+    // Where nothing flows into a part, the others are put into zeros.
+    const int axis = concat_axis(site);
+    std::int64_t before = 0;
+    for (int i = 0; i < site.outputs(); ++i) {
+      const std::int64_t size = site.out(i).shape[axis];
+      if (context.gradient(i)) {
+        std::vector<std::int64_t> low(static_cast<std::size_t>(site.in(0).shape.rank()), 0), high = low;
+        low[static_cast<std::size_t>(axis)] = before;
+        high[static_cast<std::size_t>(axis)] = site.in(0).shape[axis] - before - size;
+        context.contribute(0, context.emit("pad", "grad", {context.gradient(i)}, {{"before", low}, {"after", high}})[0]);
+      }
+      before += size;
+    }
   }
 
   CallBoxes gather(const OpSite& site, const Box& output) const override { return boxes_at(site, output); }
@@ -134,9 +157,9 @@ class ConcatGrad final : public OpDef {
 }  // namespace
 
 void define_concat(OpList& list) {
-  static const Concat forward;
-  static const ConcatGrad grad;
-  list.insert(list.end(), {&forward, &grad});
+  static const Concat concat;
+  static const Split split;
+  list.insert(list.end(), {&concat, &split});
 }
 
 }  // namespace outsize

@@ -1,11 +1,10 @@
-#include "ops/reference_support.h"
-#include "ops/registry.h"
+#include "ops/reference_movement.h"
 
 namespace outsize {
 namespace {
 
 void concat(const ReferenceCall& call) {
-  dispatch(call.in_type(0).dtype, [&]<class T>() {
+  dispatch_moved(call.in_type(0).dtype, [&]<class T>() {
     const View<T> y = call.out<T>(0);
     const int axis = static_cast<int>(call.site().integer("axis"));
     y.clear();
@@ -22,19 +21,19 @@ void concat(const ReferenceCall& call) {
   });
 }
 
-void concat_grad(const ReferenceCall& call) {
-  dispatch(call.in_type(0).dtype, [&]<class T>() {
-    const View<const T> dy = call.in<T>(0);
+void split(const ReferenceCall& call) {
+  dispatch_moved(call.in_type(0).dtype, [&]<class T>() {
+    const View<const T> x = call.in<T>(0);
     const int axis = static_cast<int>(call.site().integer("axis"));
     std::int64_t offset = 0;
     for (int i = 0; i < call.site().outputs(); ++i) {
-      const View<T> dx = call.out<T>(i);
-      dx.for_each([&](const Dims& p) {
+      const View<T> part = call.out<T>(i);
+      part.for_each([&](const Dims& p) {
         Dims from = p;
         from[axis] += offset;
-        dx[p] = dy.holds(from) ? dy[from] : T{0};
+        part[p] = x.holds(from) ? x[from] : T{0};
       });
-      dx.clear_padding();
+      part.clear_padding();
       offset += call.out_type(i).shape[axis];
     }
   });
@@ -44,7 +43,7 @@ void concat_grad(const ReferenceCall& call) {
 
 void reference_concat(KernelTable& table) {
   table.add("concat", reference_kernel<concat>);
-  table.add("concat_grad", reference_kernel<concat_grad>);
+  table.add("split", reference_kernel<split>);
 }
 
 }  // namespace outsize

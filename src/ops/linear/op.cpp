@@ -1,4 +1,4 @@
-#include "ops/expect.h"
+#include "ops/plain_rows.h"
 #include "ops/registry.h"
 
 namespace outsize {
@@ -7,6 +7,22 @@ namespace {
 Box matrix_box(Interval rows, Interval columns) { return {{rows.lo, columns.lo}, {rows.hi, columns.hi}}; }
 Box vector_box(Interval range) { return {{range.lo}, {range.hi}}; }
 Interval whole(std::int64_t extent) { return {0, extent}; }
+
+const AttributeSpec kWeight{"weight", std::string("oi"),
+                            "how the weight is stored: oi, [outputs, inputs], or io, [inputs, outputs]"};
+
+// True where the weight is [inputs, outputs].
+bool inputs_first(const OpSite& site) {
+  const std::string& word = site.word("weight");
+  if (word != "oi" && word != "io") user_error("attribute weight must be oi or io, found {}", word);
+  return word == "io";
+}
+Box weight_box(const OpSite& site, Interval outputs, Interval inputs) {
+  return inputs_first(site) ? matrix_box(inputs, outputs) : matrix_box(outputs, inputs);
+}
+Dims weight_shape(const OpSite& site, std::int64_t outputs, std::int64_t inputs) {
+  return inputs_first(site) ? Dims{inputs, outputs} : Dims{outputs, inputs};
+}
 
 // A multiplication and an addition for every pair of an element of `a` and a column of the other matrix.
 Cost matmul_cost(Cost bytes, const Box& a, std::int64_t columns) {
@@ -19,44 +35,51 @@ class Linear final : public OpDef {
   std::string_view kind() const override { return "linear"; }
   std::string_view help() const override { return "y = x · weightᵀ + bias, row by row"; }
   std::vector<std::string_view> input_names() const override { return {"x", "weight", "bias?"}; }
+  std::vector<AttributeSpec> attribute_specs() const override { return {kWeight}; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_plain(site, 0, 2, "[N, I]");
-    expect_plain(site, 1, 2, "[O, I]");
+    expect_rows(site, 0, 2, "[..., I]");
+    expect_plain(site, 1, 2, inputs_first(site) ? "[I, O]" : "[O, I]");
     const ValueType& x = site.in(0);
-    const std::int64_t outputs = site.in(1).shape[0];
-    expect_type(site, 1, {x.dtype, {outputs, x.shape[1]}, Format::plain}, "x's dtype and columns");
-    if (site.inputs() > 2) expect_type(site, 2, {x.dtype, {outputs}, Format::plain}, "one number a row of weight");
-    return {{x.dtype, {x.shape[0], outputs}, Format::plain}};
+    const std::int64_t outputs = site.in(1).shape[inputs_first(site) ? 1 : 0];
+    expect_type(site, 1, {x.dtype, weight_shape(site, outputs, last_extent(x.shape)), Format::plain}, "x's dtype and columns");
+    if (site.inputs() > 2) expect_type(site, 2, {x.dtype, {outputs}, Format::plain}, "one number an output");
+    return {{x.dtype, with_last(x.shape, outputs), Format::plain}};
   }
 
   void gradient(GradientContext& context) const override {
     const ValueId dy = context.gradient(0);
     if (!dy) return;
-    const bool wants_bias = context.site().inputs() > 2 && context.wants(2);
-    if (context.wants(0)) context.contribute(0, context.emit("linear_grad_data", "grad_data", {dy, context.input(1)})[0]);
+    const OpSite site = context.site();
+    const Attributes attributes{{"weight", site.word("weight")}};
+    const bool wants_bias = site.inputs() > 2 && context.wants(2);
+    if (context.wants(0))
+      context.contribute(0, context.emit("linear_grad_data", "grad_data", {dy, context.input(1)}, attributes)[0]);
     if (context.wants(1) || wants_bias) {
+      Attributes with_bias = attributes;
+      with_bias["bias"] = std::int64_t{wants_bias};
       const std::vector<ValueId> grads =
-          context.emit("linear_grad_weight", "grad_weight", {dy, context.input(0)}, {{"bias", std::int64_t{wants_bias}}});
+          context.emit("linear_grad_weight", "grad_weight", {dy, context.input(0)}, std::move(with_bias));
       if (context.wants(1)) context.contribute(1, grads[0]);
       if (wants_bias) context.contribute(2, grads[1]);
     }
   }
 
   CallBoxes gather(const OpSite& site, const Box& output) const override {
-    const Interval inner = whole(site.in(0).shape[1]);
-    CallBoxes boxes{{matrix_box(output[0], inner), matrix_box(output[1], inner)}, {output}};
-    if (site.inputs() > 2) boxes.in.push_back(vector_box(output[1]));
+    const Interval inner = whole(last_extent(site.in(0).shape));
+    const Interval outputs = last_range(output);
+    CallBoxes boxes{{with_last(output, inner), weight_box(site, outputs, inner)}, {output}};
+    if (site.inputs() > 2) boxes.in.push_back(vector_box(outputs));
     return boxes;
   }
   // Whole rows only: the bias must be added once.
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    OUTSIZE_CHECK(driver[1] == whole(site.in(0).shape[1]));
-    return gather(site, matrix_box(driver[0], whole(site.out(0).shape[1])));
+    OUTSIZE_CHECK(last_range(driver) == whole(last_extent(site.in(0).shape)));
+    return gather(site, with_last(driver, whole(last_extent(site.out(0).shape))));
   }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
-    return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], boxes.out[0].extent(1));
+    return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], last_range(boxes.out[0]).size());
   }
 };
 
@@ -65,29 +88,30 @@ class LinearGradData final : public OpDef {
   std::string_view kind() const override { return "linear_grad_data"; }
   std::string_view help() const override { return "the gradient of linear with respect to x"; }
   std::vector<std::string_view> input_names() const override { return {"dy", "weight"}; }
+  std::vector<AttributeSpec> attribute_specs() const override { return {kWeight}; }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_plain(site, 0, 2, "[N, O]");
-    expect_plain(site, 1, 2, "[O, I]");
+    expect_rows(site, 0, 2, "[..., O]");
+    expect_plain(site, 1, 2, inputs_first(site) ? "[I, O]" : "[O, I]");
     const ValueType& dy = site.in(0);
-    const std::int64_t inputs = site.in(1).shape[1];
-    expect_type(site, 1, {dy.dtype, {dy.shape[1], inputs}, Format::plain}, "dy's dtype and columns");
-    return {{dy.dtype, {dy.shape[0], inputs}, Format::plain}};
+    const std::int64_t inputs = site.in(1).shape[inputs_first(site) ? 0 : 1];
+    expect_type(site, 1, {dy.dtype, weight_shape(site, last_extent(dy.shape), inputs), Format::plain}, "dy's dtype and columns");
+    return {{dy.dtype, with_last(dy.shape, inputs), Format::plain}};
   }
 
   CallBoxes gather(const OpSite& site, const Box& output) const override {
-    const Interval inner = whole(site.in(0).shape[1]);
-    return {{matrix_box(output[0], inner), matrix_box(inner, output[1])}, {output}};
+    const Interval inner = whole(last_extent(site.in(0).shape));
+    return {{with_last(output, inner), weight_box(site, inner, last_range(output))}, {output}};
   }
   // Whole rows only, so that no sum is needed.
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    OUTSIZE_CHECK(driver[1] == whole(site.in(0).shape[1]));
-    return gather(site, matrix_box(driver[0], whole(site.out(0).shape[1])));
+    OUTSIZE_CHECK(last_range(driver) == whole(last_extent(site.in(0).shape)));
+    return gather(site, with_last(driver, whole(last_extent(site.out(0).shape))));
   }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
-    return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], boxes.out[0].extent(1));
+    return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], last_range(boxes.out[0]).size());
   }
 };
 
@@ -98,32 +122,34 @@ class LinearGradWeight final : public OpDef {
   std::vector<std::string_view> input_names() const override { return {"dy", "x"}; }
   std::vector<std::string_view> output_names() const override { return {"", "bias"}; }
   std::vector<AttributeSpec> attribute_specs() const override {
-    return {{"bias", std::int64_t{0}, "1: also the gradient of the bias"}};
+    return {{"bias", std::int64_t{0}, "1: also the gradient of the bias"}, kWeight};
   }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_plain(site, 0, 2, "[N, O]");
-    expect_plain(site, 1, 2, "[N, I]");
+    expect_rows(site, 0, 2, "[..., O]");
+    expect_rows(site, 1, 2, "[..., I]");
     const ValueType& dy = site.in(0);
-    const std::int64_t inputs = site.in(1).shape[1];
-    expect_type(site, 1, {dy.dtype, {dy.shape[0], inputs}, Format::plain}, "dy's dtype and rows");
-    std::vector<ValueType> types{{dy.dtype, {dy.shape[1], inputs}, Format::plain}};
-    if (site.integer("bias") != 0) types.push_back({dy.dtype, {dy.shape[1]}, Format::plain});
+    const std::int64_t outputs = last_extent(dy.shape);
+    const std::int64_t inputs = last_extent(site.in(1).shape);
+    expect_type(site, 1, {dy.dtype, with_last(dy.shape, inputs), Format::plain}, "dy's dtype and rows");
+    std::vector<ValueType> types{{dy.dtype, weight_shape(site, outputs, inputs), Format::plain}};
+    if (site.integer("bias") != 0) types.push_back({dy.dtype, {outputs}, Format::plain});
     return types;
   }
 
   bool can_gather(const OpSite&) const override { return false; }
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    const Interval inputs = whole(site.in(1).shape[1]);
-    CallBoxes boxes{{driver, matrix_box(driver[0], inputs)}, {matrix_box(driver[1], inputs)}};
-    if (site.outputs() > 1) boxes.out.push_back(vector_box(driver[1]));
+    const Interval inputs = whole(last_extent(site.in(1).shape));
+    const Interval outputs = last_range(driver);
+    CallBoxes boxes{{driver, with_last(driver, inputs)}, {weight_box(site, outputs, inputs)}};
+    if (site.outputs() > 1) boxes.out.push_back(vector_box(outputs));
     return boxes;
   }
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
-    return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], boxes.in[1].extent(1));
+    return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], last_range(boxes.in[1]).size());
   }
 };
 

@@ -1,19 +1,35 @@
+#include "ops/plain_rows.h"
 #include "ops/reference_support.h"
 #include "ops/registry.h"
 
 namespace outsize {
 namespace {
 
+// weight(o, i) whatever the order it is stored in.
+template <class T>
+class Weight {
+ public:
+  Weight(const ReferenceCall& call, const View<T>& view) : view_(view), inputs_first_(call.site().word("weight") == "io") {}
+  T& operator()(std::int64_t o, std::int64_t i) const { return inputs_first_ ? view_(i, o) : view_(o, i); }
+  Interval outputs() const { return view_.range(inputs_first_ ? 1 : 0); }
+  Interval inputs() const { return view_.range(inputs_first_ ? 0 : 1); }
+
+ private:
+  View<T> view_;
+  bool inputs_first_;
+};
+
 // y[n,o] = bias[o] + Σ_i x[n,i] · weight[o,i]
 void linear(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     const View<const T> x = call.in<T>(0);
-    const View<const T> weight = call.in<T>(1);
+    const Weight<const T> weight(call, call.in<T>(1));
     const View<T> y = call.out<T>(0);
     const bool biased = call.has_in(2);
     y.for_each([&](const Dims& p) {
-      T sum = biased ? call.in<T>(2)(p[1]) : T{0};
-      for (std::int64_t i = x.range(1).lo; i < x.range(1).hi; ++i) sum += x(p[0], i) * weight(p[1], i);
+      const std::int64_t o = last_extent(p);
+      T sum = biased ? call.in<T>(2)(o) : T{0};
+      for (std::int64_t i = weight.inputs().lo; i < weight.inputs().hi; ++i) sum += x[with_last(p, i)] * weight(o, i);
       y[p] = sum;
     });
   });
@@ -23,11 +39,12 @@ void linear(const ReferenceCall& call) {
 void linear_grad_data(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     const View<const T> dy = call.in<T>(0);
-    const View<const T> weight = call.in<T>(1);
+    const Weight<const T> weight(call, call.in<T>(1));
     const View<T> dx = call.out<T>(0);
     dx.for_each([&](const Dims& p) {
       T sum{0};
-      for (std::int64_t o = dy.range(1).lo; o < dy.range(1).hi; ++o) sum += dy(p[0], o) * weight(o, p[1]);
+      for (std::int64_t o = weight.outputs().lo; o < weight.outputs().hi; ++o)
+        sum += dy[with_last(p, o)] * weight(o, last_extent(p));
       dx[p] = sum;
     });
   });
@@ -38,16 +55,15 @@ void linear_grad_weight(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     const View<const T> dy = call.in<T>(0);
     const View<const T> x = call.in<T>(1);
-    const View<T> dw = call.out<T>(0);
-    dw.for_each([&](const Dims& p) {
-      T sum{0};
-      for (std::int64_t n = dy.range(0).lo; n < dy.range(0).hi; ++n) sum += dy(n, p[0]) * x(n, p[1]);
-      dw[p] = sum;
+    const Weight<T> dw(call, call.out<T>(0));
+    call.out<T>(0).clear();
+    dy.for_each([&](const Dims& p) {
+      for (std::int64_t i = dw.inputs().lo; i < dw.inputs().hi; ++i) dw(last_extent(p), i) += dy[p] * x[with_last(p, i)];
     });
     if (call.has_out(1)) {
       const View<T> db = call.out<T>(1);
       db.clear();
-      dy.for_each([&](const Dims& p) { db(p[1]) += dy[p]; });
+      dy.for_each([&](const Dims& p) { db(last_extent(p)) += dy[p]; });
     }
   });
 }

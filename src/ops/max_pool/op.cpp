@@ -1,22 +1,11 @@
+#include "ops/pool.h"
 #include "ops/registry.h"
-#include "ops/window.h"
 
 namespace outsize {
 namespace {
 
-SlidingWindow pool_window(const OpSite& site, std::int64_t height, std::int64_t width) {
-  const std::vector<std::int64_t>& kernel = expect_list(site, "kernel", 2, 1);
-  return sliding_window(site, kernel[0], kernel[1], height, width);
-}
-
-std::vector<AttributeSpec> pool_specs(AttributeSpec last) {
-  std::vector<AttributeSpec> specs = sliding_window_specs({2, 2});
-  specs.insert(specs.begin(), {"kernel", std::vector<std::int64_t>{2, 2}, "extents of the window, [kh, kw]"});
-  specs.push_back(std::move(last));
-  return specs;
-}
-
-// Padding counts as −∞. The position of the maximum, row · kw + column in its window, is saved for the gradient in one byte.
+// Padding counts as −∞. The position of the maximum in its window, counted in row-major order, is saved for the gradient in one
+// byte.
 class MaxPool final : public OpDef {
  public:
   std::string_view kind() const override { return "max_pool"; }
@@ -24,17 +13,18 @@ class MaxPool final : public OpDef {
   std::vector<std::string_view> input_names() const override { return {"x"}; }
   std::vector<std::string_view> output_names() const override { return {"", "argmax"}; }
   std::vector<AttributeSpec> attribute_specs() const override {
-    return pool_specs({"activation", std::string("none"), "none, or relu of the maximum"});
+    return pool_specs({{"activation", std::string("none"), "none, or relu of the maximum"}});
   }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_map(site, 0);
+    expect_any_map(site, 0);
     expect_activation(site);
     const ValueType& x = site.in(0);
-    const SlidingWindow windows = window(site);
-    if (windows.h.kernel * windows.w.kernel > 255)
-      user_error("kernel must have at most 255 positions, found {} × {}", windows.h.kernel, windows.w.kernel);
-    const Dims y{x.shape[0], x.shape[1], windows.h.output(), windows.w.output()};
+    const SlidingWindows sliding = windows(site);
+    if (taps(sliding) > kMostTaps)
+      user_error("kernel must have at most {} positions, for one byte says which of them is the maximum; found {}", kMostTaps,
+                 to_string(Attribute(site.integers("kernel"))));
+    const Dims y = windows_type(x.dtype, x.shape[0], x.shape[1], sliding).shape;
     return {{x.dtype, y, Format::map}, {DType::u8, y, Format::map}};
   }
 
@@ -42,30 +32,26 @@ class MaxPool final : public OpDef {
     const ValueId dy = context.gradient(0);
     if (!dy || !context.wants(0)) return;
     const OpSite site = context.site();
-    Attributes attributes = sliding_window_attributes(site);
-    attributes["kernel"] = site.integers("kernel");
-    attributes["input"] = std::vector<std::int64_t>{site.in(0).shape[2], site.in(0).shape[3]};
     std::vector<ValueId> inputs{dy, context.output(1)};
     if (expect_activation(site)) inputs.push_back(context.output(0));
-    context.contribute(0, context.emit("max_pool_grad", "grad", std::move(inputs), std::move(attributes))[0]);
+    context.contribute(0, context.emit("max_pool_grad", "grad", std::move(inputs), pool_gradient_attributes(site))[0]);
   }
 
   CallBoxes gather(const OpSite& site, const Box& output) const override {
-    return {{window(site).inputs_of(output, output[1])}, {output, output}};
+    return {{windows(site).inputs_of(output, output[1])}, {output, output}};
   }
   // A maximum cannot be put together from parts, so only samples and channels can be pushed apart.
   CallBoxes push(const OpSite& site, const Box& driver) const override {
     Box output = Box::whole(site.out(0).shape);
     output.set(0, driver[0]);
     output.set(1, driver[1]);
-    OUTSIZE_CHECK(driver[2].size() == site.in(0).shape[2] && driver[3].size() == site.in(0).shape[3]);
+    for (int dim = 2; dim < driver.rank(); ++dim) OUTSIZE_CHECK(driver[dim].size() == site.in(0).shape[dim]);
     return {{driver}, {output, output}};
   }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     Cost cost = OpDef::cost(site, boxes);
-    const SlidingWindow windows = window(site);
-    cost.flops = static_cast<double>(boxes.out[0].elements() * windows.h.kernel * windows.w.kernel);
+    cost.flops = static_cast<double>(boxes.out[0].elements() * taps(windows(site)));
     return cost;
   }
 
@@ -78,7 +64,14 @@ class MaxPool final : public OpDef {
   }
 
  private:
-  static SlidingWindow window(const OpSite& site) { return pool_window(site, site.in(0).shape[2], site.in(0).shape[3]); }
+  static constexpr std::int64_t kMostTaps = 255;
+
+  static SlidingWindows windows(const OpSite& site) { return pool_windows(site, spatial(site.in(0).shape)); }
+  static std::int64_t taps(const SlidingWindows& sliding) {
+    std::int64_t product = 1;
+    for (int i = 0; i < sliding.rank; ++i) product *= sliding[i].kernel;
+    return product;
+  }
 };
 
 class MaxPoolGrad final : public OpDef {
@@ -86,34 +79,27 @@ class MaxPoolGrad final : public OpDef {
   std::string_view kind() const override { return "max_pool_grad"; }
   std::string_view help() const override { return "the gradient of max_pool; with y, only where y > 0 (its activation was relu)"; }
   std::vector<std::string_view> input_names() const override { return {"dy", "argmax", "y?"}; }
-  std::vector<AttributeSpec> attribute_specs() const override {
-    return pool_specs({"input", std::vector<std::int64_t>{}, "extents of x, [H, W] (required)"});
-  }
+  std::vector<AttributeSpec> attribute_specs() const override { return pool_specs({kInputExtents}); }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_map(site, 0);
+    expect_any_map(site, 0);
     const ValueType& dy = site.in(0);
     expect_type(site, 1, {DType::u8, dy.shape, Format::map}, "one byte an element of dy");
     if (site.inputs() > 2) expect_type(site, 2, dy, "as dy");
-    const SlidingWindow windows = window(site);
-    expect_dy(site, 0, windows);
-    return {{dy.dtype, {dy.shape[0], dy.shape[1], windows.h.input, windows.w.input}, Format::map}};
+    expect_dy(site, 0, pool_gradient_windows(site));
+    return {with_spatial(dy, site.integers("input"))};
   }
 
   CallBoxes gather(const OpSite& site, const Box& output) const override {
-    return {same_inputs(site, window(site).outputs_of(output, output[1])), {output}};
+    return {same_inputs(site, pool_gradient_windows(site).outputs_of(output, output[1])), {output}};
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    return {same_inputs(site, driver), {window(site).inputs_of(driver, driver[1])}};
+    return {same_inputs(site, driver), {pool_gradient_windows(site).inputs_of(driver, driver[1])}};
   }
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
 
  private:
-  static SlidingWindow window(const OpSite& site) {
-    const std::vector<std::int64_t>& input = expect_list(site, "input", 2, 1);
-    return pool_window(site, input[0], input[1]);
-  }
   static std::vector<Box> same_inputs(const OpSite& site, const Box& box) { return std::vector<Box>(site.op.inputs.size(), box); }
 };
 

@@ -65,6 +65,49 @@ reshape: y = reshape(x) shape=[4, -1]
 output y
 )",
        .differentiate = false},
+      {.name = "volume",
+       .graph = R"(
+graph reshape_volume
+input x f32[2, 5, 2, 3, 4]
+reshape: y = reshape(x) shape=[2, 120]
+output y
+)",
+       .torch = "x.reshape(2, 120)"},
+      {.name = "to_volume",
+       .graph = R"(
+graph reshape_to_volume
+input x f32[2, 120]
+reshape: y = reshape(x) shape=[2, 5, 2, 3, 4] format=map
+output y
+)",
+       .torch = "x.reshape(2, 5, 2, 3, 4)"},
+      {.name = "volume_to_map",
+       .graph = R"(
+graph reshape_volume_to_map
+input x f32[2, 9, 2, 3, 4]
+reshape: y = reshape(x) shape=[2, 18, 3, 4] format=map
+output y
+)",
+       .torch = "x.reshape(2, 18, 3, 4)"},
+      {.name = "integers",
+       .graph = R"(
+graph reshape_integers
+input x i32[4, 6]
+reshape: y = reshape(x) shape=[24]
+output y
+)",
+       .integer_limit = 1000,
+       .differentiate = false,
+       .torch = "x.reshape(24)"},
+      {.name = "bench",
+       .graph = R"(
+graph reshape_bench
+input x f32[8, 256, 56, 56]
+reshape: y = reshape(x) shape=[8, -1]
+output y
+)",
+       .torch = "x.reshape(8, -1)",
+       .bench = true},
   };
 }
 

@@ -1,7 +1,6 @@
 #include <cstring>
 
-#include "ops/cpu_support.h"
-#include "ops/registry.h"
+#include "ops/cpu_movement.h"
 
 // A reshape keeps the logical row-major order, which is how plain values are stored. So it is a copy between plain values, one
 // transposition of channel blocks between a plain value and a map, and two of them between maps.
@@ -9,35 +8,9 @@ namespace outsize {
 
 namespace {
 
-// Channels [0, lanes) of one block, position by position, to rows of positions, and back.
-OUTSIZE_CLONES void unblock(const float* blocked, float* rows, std::int64_t block, std::int64_t lanes, std::int64_t positions) {
-  for (std::int64_t c = 0; c < lanes; ++c)
-    for (std::int64_t i = 0; i < positions; ++i) rows[c * positions + i] = blocked[i * block + c];
-}
-
-OUTSIZE_CLONES void make_block(const float* rows, float* blocked, std::int64_t block, std::int64_t lanes, std::int64_t positions) {
-  for (std::int64_t i = 0; i < positions; ++i) {
-    for (std::int64_t c = 0; c < lanes; ++c) blocked[i * block + c] = rows[c * positions + i];
-    for (std::int64_t c = lanes; c < block; ++c) blocked[i * block + c] = 0.0f;
-  }
-}
-
-// Where the rows of a block of a map piece lie in its plain form.
-std::int64_t plain_offset(const MapPiece& map, std::int64_t plane) {
-  return (plane / map.blocks * map.channels + plane % map.blocks * map.block) * map.positions();
-}
-
-void to_plain(const MapPiece& map, const float* from, float* to) {
-  parallel_for(map.planes(), map.elements() * 8, [&](std::int64_t plane) {
-    unblock(from + plane * map.plane(), to + plain_offset(map, plane), map.block, map.lanes(plane % map.blocks), map.positions());
-  });
-}
-
-void to_map(const MapPiece& map, const float* from, float* to) {
-  parallel_for(map.planes(), map.elements() * 8, [&](std::int64_t plane) {
-    make_block(from + plain_offset(map, plane), to + plane * map.plane(), map.block, map.lanes(plane % map.blocks),
-               map.positions());
-  });
+// A box between a map piece and a plain one of the same extents.
+void reformat(const StorageRule& storage, const Box& box, const Word* from, Format from_format, Word* to, Format to_format) {
+  move_box(storage, {from, box, from_format}, {to, box, to_format});
 }
 
 class PlainToPlain : public Kernel {
@@ -58,37 +31,44 @@ class PlainToPlain : public Kernel {
 
 class MapToPlain : public Kernel {
  public:
-  explicit MapToPlain(const MapPiece& map) : map_(map) {}
+  MapToPlain(const StorageRule& storage, const Box& map) : storage_(storage), map_(map) {}
   std::string name() const override { return "unblock"; }
-  void run(const KernelRun& run) const override { to_plain(map_, f32(run.in[0]), f32(run.out[0])); }
+  void run(const KernelRun& run) const override {
+    reformat(storage_, map_, words(run.in[0]), Format::map, words(run.out[0]), Format::plain);
+  }
 
  private:
-  MapPiece map_;
+  StorageRule storage_;
+  Box map_;
 };
 
 class PlainToMap : public Kernel {
  public:
-  explicit PlainToMap(const MapPiece& map) : map_(map) {}
+  PlainToMap(const StorageRule& storage, const Box& map) : storage_(storage), map_(map) {}
   std::string name() const override { return "block"; }
-  void run(const KernelRun& run) const override { to_map(map_, f32(run.in[0]), f32(run.out[0])); }
+  void run(const KernelRun& run) const override {
+    reformat(storage_, map_, words(run.in[0]), Format::plain, words(run.out[0]), Format::map);
+  }
 
  private:
-  MapPiece map_;
+  StorageRule storage_;
+  Box map_;
 };
 
 class MapToMap : public Kernel {
  public:
-  MapToMap(const MapPiece& from, const MapPiece& to) : from_(from), to_(to) {}
+  MapToMap(const StorageRule& storage, const Box& from, const Box& to) : storage_(storage), from_(from), to_(to) {}
   std::string name() const override { return "unblock+block"; }
-  std::int64_t workspace_bytes() const override { return from_.samples * from_.channels * from_.positions() * size_of(DType::f32); }
+  std::int64_t workspace_bytes() const override { return from_.elements() * static_cast<std::int64_t>(sizeof(Word)); }
   void run(const KernelRun& run) const override {
-    to_plain(from_, f32(run.in[0]), f32(run.workspace));
-    to_map(to_, f32(run.workspace), f32(run.out[0]));
+    reformat(storage_, from_, words(run.in[0]), Format::map, words(run.workspace), Format::plain);
+    reformat(storage_, to_, words(run.workspace), Format::plain, words(run.out[0]), Format::map);
   }
 
  private:
-  MapPiece from_;
-  MapPiece to_;
+  StorageRule storage_;
+  Box from_;
+  Box to_;
 };
 
 std::unique_ptr<Kernel> make_reshape(const Call& call, const StorageRule& storage) {
@@ -98,11 +78,10 @@ std::unique_ptr<Kernel> make_reshape(const Call& call, const StorageRule& storag
   const bool from_map = call.site.in(0).format == Format::map;
   const bool to_map = call.site.out(0).format == Format::map;
   if (!from_map && !to_map) return std::make_unique<PlainToPlain>(from.elements() * size_of(call.site.in(0).dtype));
-  require_f32(call);
-  require_blocks(call, storage);
-  if (!to_map) return std::make_unique<MapToPlain>(MapPiece(storage, from));
-  if (!from_map) return std::make_unique<PlainToMap>(MapPiece(storage, to));
-  return std::make_unique<MapToMap>(MapPiece(storage, from), MapPiece(storage, to));
+  require_words(call, storage);
+  if (!to_map) return std::make_unique<MapToPlain>(storage, from);
+  if (!from_map) return std::make_unique<PlainToMap>(storage, to);
+  return std::make_unique<MapToMap>(storage, from, to);
 }
 
 }  // namespace

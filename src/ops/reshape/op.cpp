@@ -1,5 +1,4 @@
-#include "ops/expect.h"
-#include "ops/registry.h"
+#include "ops/movement.h"
 
 namespace outsize {
 namespace {
@@ -16,7 +15,7 @@ class Reshape final : public OpDef {
   }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_float(site, 0);
+    expect_movable(site, 0);
     const ValueType& x = site.in(0);
     const std::vector<std::int64_t>& wanted = site.integers("shape");
     if (wanted.empty() || wanted.size() > static_cast<std::size_t>(Dims::kMaxRank))
@@ -36,18 +35,16 @@ class Reshape final : public OpDef {
     if (open >= 0) shape[open] = x.elements() / known;
     if (shape.product() != x.elements())
       user_error("shape {} must hold the {} elements of {}", to_string(Attribute(wanted)), x.elements(), to_string(x));
-    const std::string& format = site.word("format");
-    if (format != "plain" && format != "map") user_error("format must be plain or map, found {}", format);
-    if (format == "map" && shape.rank() != 4) user_error("a map must have shape [N, C, H, W], found {}", to_string(shape));
-    return {{x.dtype, shape, format == "map" ? Format::map : Format::plain}};
+    const Format format = expect_format(site);
+    expect_map_rank(shape, format);
+    return {{x.dtype, shape, format}};
   }
 
   void gradient(GradientContext& context) const override {
     const ValueId dy = context.gradient(0);
     if (!dy || !context.wants(0)) return;
     const ValueType& x = context.site().in(0);
-    Attributes attributes{{"shape", std::vector<std::int64_t>(x.shape.begin(), x.shape.end())},
-                          {"format", std::string(x.format == Format::map ? "map" : "plain")}};
+    Attributes attributes{{"shape", as_list(x.shape)}, {"format", format_word(x.format)}};
     context.contribute(0, context.emit("reshape", "grad", {dy}, std::move(attributes))[0]);
   }
 

@@ -1,5 +1,4 @@
-#include "ops/reference_support.h"
-#include "ops/registry.h"
+#include "ops/reference_movement.h"
 
 namespace outsize {
 namespace {
@@ -17,7 +16,7 @@ Dims same_place(const Dims& position, const Dims& from, const Dims& to) {
 }
 
 void reshape(const ReferenceCall& call) {
-  dispatch(call.in_type(0).dtype, [&]<class T>() {
+  dispatch_moved(call.in_type(0).dtype, [&]<class T>() {
     const View<const T> x = call.in<T>(0);
     const View<T> y = call.out<T>(0);
     y.for_each([&](const Dims& p) {

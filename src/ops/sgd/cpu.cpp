@@ -1,65 +1,90 @@
 #include "ops/cpu_support.h"
+#include "ops/optimizer.h"
 #include "ops/registry.h"
 
 namespace outsize {
 
 namespace {
 
+// The numbers of one step, the same for every element.
 struct Rule {
   float momentum;
   float weight_decay;
+  float lr = 0;
+  float factor = 1;
 };
 
-OUTSIZE_CLONES void step(const Rule& rule, float lr, const float* param, const float* grad, float* next, std::int64_t count) {
-  const float weight_decay = rule.weight_decay;
+OUTSIZE_CLONES void step(const Rule& rule, const float* param, const float* grad, float* next, std::int64_t count) {
+  const Rule r = rule;
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) next[i] = param[i] - lr * (grad[i] + weight_decay * param[i]);
+  for (std::int64_t i = 0; i < count; ++i) next[i] = param[i] - r.lr * (r.factor * grad[i] + r.weight_decay * param[i]);
 }
 
-OUTSIZE_CLONES void momentum_step(const Rule& rule, float lr, const float* param, const float* grad, const float* buffer,
-                                  float* next, float* next_buffer, std::int64_t count) {
+OUTSIZE_CLONES void momentum_step(const Rule& rule, const float* param, const float* grad, const float* buffer, float* next,
+                                  float* next_buffer, std::int64_t count) {
   const Rule r = rule;
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     const float p = param[i];
-    const float b = r.momentum * buffer[i] + (grad[i] + r.weight_decay * p);
+    const float b = r.momentum * buffer[i] + (r.factor * grad[i] + r.weight_decay * p);
     next_buffer[i] = b;
-    next[i] = p - lr * b;
+    next[i] = p - r.lr * b;
+  }
+}
+
+OUTSIZE_CLONES void nesterov_step(const Rule& rule, const float* param, const float* grad, const float* buffer, float* next,
+                                  float* next_buffer, std::int64_t count) {
+  const Rule r = rule;
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float p = param[i];
+    const float g = r.factor * grad[i] + r.weight_decay * p;
+    const float b = r.momentum * buffer[i] + g;
+    next_buffer[i] = b;
+    next[i] = p - r.lr * (g + r.momentum * b);
   }
 }
 
 class Sgd : public Kernel {
  public:
-  Sgd(const Rule& rule, bool buffer, std::int64_t elements) : rule_(rule), has_buffer_(buffer), elements_(elements) {}
+  Sgd(const OpSite& site, std::int64_t elements)
+      : rule_{static_cast<float>(site.number("momentum")), static_cast<float>(site.number("weight_decay"))},
+        has_buffer_(site.outputs() > 1),
+        nesterov_(site.integer("nesterov") != 0),
+        has_factor_(has_factor(site)),
+        elements_(elements) {}
   std::string name() const override { return "loops"; }
   void run(const KernelRun& run) const override {
     const float* const param = f32(run.in[0]);
     const float* const grad = f32(run.in[1]);
-    const float lr = *f32(run.in[2]);
+    Rule rule = rule_;
+    rule.lr = *f32(run.in[2]);
+    if (has_factor_) rule.factor = *f32(run.in.back());
     float* const next = f32(run.out[0]);
     if (!has_buffer_) {
-      parallel_chunks(elements_, elements_ * 12, [&](std::int64_t from, std::int64_t count) {
-        step(rule_, lr, param + from, grad + from, next + from, count);
-      });
+      parallel_chunks(elements_, elements_ * 12,
+                      [&](std::int64_t from, std::int64_t count) { step(rule, param + from, grad + from, next + from, count); });
       return;
     }
     const float* const buffer = f32(run.in[3]);
     float* const next_buffer = f32(run.out[1]);
     parallel_chunks(elements_, elements_ * 20, [&](std::int64_t from, std::int64_t count) {
-      momentum_step(rule_, lr, param + from, grad + from, buffer + from, next + from, next_buffer + from, count);
+      (nesterov_ ? nesterov_step : momentum_step)(rule, param + from, grad + from, buffer + from, next + from, next_buffer + from,
+                                                  count);
     });
   }
 
  private:
   Rule rule_;
   bool has_buffer_;
+  bool nesterov_;
+  bool has_factor_;
   std::int64_t elements_;
 };
 
 std::unique_ptr<Kernel> make_sgd(const Call& call, const StorageRule& storage) {
   require_f32(call);
-  const Rule rule{static_cast<float>(call.site.number("momentum")), static_cast<float>(call.site.number("weight_decay"))};
-  return std::make_unique<Sgd>(rule, call.site.inputs() > 3, output_elements(call, storage, 0));
+  return std::make_unique<Sgd>(call.site, output_elements(call, storage, 0));
 }
 
 }  // namespace

@@ -4,42 +4,77 @@
 namespace outsize {
 namespace {
 
-// Inputs 0 and 1: logits [N, K] and one label a row.
-void expect_logits_and_labels(const OpSite& site) {
-  expect_plain(site, 0, 2, "[N, K]");
-  expect_type(site, 1, {DType::i32, {site.in(0).shape[0]}, Format::plain}, "one label a row of logits");
+constexpr int kLogits = 0, kLabels = 1;
+
+int class_dim(const ValueType& logits) { return logits.format == Format::map ? 1 : logits.shape.rank() - 1; }
+
+// The coordinates of logits without the one of the class.
+Dims without_class(const ValueType& logits, const Dims& dims) {
+  Dims rest;
+  for (int i = 0; i < dims.rank(); ++i)
+    if (i != class_dim(logits)) rest.push_back(dims[i]);
+  return rest;
 }
 
-ValueType loss_type(const OpSite& site) { return {site.in(0).dtype, {1}, Format::plain}; }
-
-// The rows of `box` with all classes.
-Box logits_rows(const OpSite& site, const Box& box) {
-  Box rows = Box::whole(site.in(0).shape);
-  rows.set(0, box[0]);
-  return rows;
+std::vector<AttributeSpec> specs() {
+  return {{"label_smoothing", 0.0, "the share of the target that is spread over all classes"},
+          {"ignore_index", std::int64_t{-100}, "where count is given: the label of rows that count nothing"}};
 }
-Box label_rows(const Box& box) { return {{box.lo[0]}, {box.hi[0]}}; }
+
+Attributes shared_attributes(const OpSite& site) {
+  return {{"label_smoothing", site.number("label_smoothing")}, {"ignore_index", site.integer("ignore_index")}};
+}
+
+ValueType loss_type(const OpSite& site) { return {site.in(kLogits).dtype, {1}, Format::plain}; }
+
+void expect_inputs(const OpSite& site, int count_input) {
+  expect_float(site, kLogits);
+  const ValueType& logits = site.in(kLogits);
+  if (logits.shape.rank() < 2) user_error("input logits must be plain [..., K] or a map [N, K, ...], found {}", to_string(logits));
+  expect_type(site, kLabels, {DType::i32, without_class(logits, logits.shape), Format::plain}, "one label a row of logits");
+  if (site.inputs() > count_input) expect_type(site, count_input, loss_type(site), "one number of the logits' type");
+  const double smoothing = site.number("label_smoothing");
+  if (!(smoothing >= 0 && smoothing <= 1)) user_error("attribute label_smoothing must be in [0, 1], found {}", smoothing);
+}
+
+// All classes of the rows of `box`.
+Box logits_box(const OpSite& site, Box box) {
+  const int dim = class_dim(site.in(kLogits));
+  box.set(dim, {0, site.in(kLogits).shape[dim]});
+  return box;
+}
+Box labels_box(const OpSite& site, const Box& box) {
+  return {without_class(site.in(kLogits), box.lo), without_class(site.in(kLogits), box.hi)};
+}
 
 class SoftmaxCrossEntropy final : public OpDef {
  public:
   std::string_view kind() const override { return "softmax_cross_entropy"; }
-  std::string_view help() const override { return "the mean over rows of -log softmax(logits)[label]"; }
-  std::vector<std::string_view> input_names() const override { return {"logits", "labels"}; }
+  std::string_view help() const override {
+    return "the mean of -log softmax(logits)[label] over the rows of [..., K] or the positions of a map, or their sum over count "
+           "(0 where that is 0)";
+  }
+  std::vector<std::string_view> input_names() const override { return {"logits", "labels", "count?"}; }
+  std::vector<AttributeSpec> attribute_specs() const override { return specs(); }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_logits_and_labels(site);
+    expect_inputs(site, 2);
     return {loss_type(site)};
   }
 
   void gradient(GradientContext& context) const override {
-    if (!context.wants(0)) return;
-    const ValueId logits = context.input(0), labels = context.input(1);
-    context.contribute(0, context.emit("softmax_cross_entropy_grad", "grad", {logits, labels, context.gradient(0)})[0]);
+    if (!context.wants(kLogits)) return;
+    const OpSite site = context.site();
+    std::vector<ValueId> inputs{context.input(kLogits), context.input(kLabels), context.gradient(0)};
+    if (site.inputs() > 2) inputs.push_back(context.input(2));
+    context.contribute(kLogits, context.emit("softmax_cross_entropy_grad", "grad", std::move(inputs), shared_attributes(site))[0]);
   }
 
   bool can_gather(const OpSite&) const override { return false; }
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    return {{logits_rows(site, driver), label_rows(driver)}, {Box::whole(site.out(0).shape)}};
+    CallBoxes boxes{{logits_box(site, driver), labels_box(site, driver)}, {Box::whole(site.out(0).shape)}};
+    if (site.inputs() > 2) boxes.in.push_back(Box::whole(site.in(2).shape));
+    return boxes;
   }
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
 };
@@ -48,20 +83,23 @@ class SoftmaxCrossEntropyGrad final : public OpDef {
  public:
   std::string_view kind() const override { return "softmax_cross_entropy_grad"; }
   std::string_view help() const override {
-    return "the gradient of softmax_cross_entropy: (softmax(logits) - onehot(label)) / N · dloss";
+    return "the gradient of softmax_cross_entropy: (softmax(logits) - target) · dloss over the number of rows, or over count";
   }
-  std::vector<std::string_view> input_names() const override { return {"logits", "labels", "dloss"}; }
+  std::vector<std::string_view> input_names() const override { return {"logits", "labels", "dloss", "count?"}; }
+  std::vector<AttributeSpec> attribute_specs() const override { return specs(); }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
-    expect_logits_and_labels(site);
+    expect_inputs(site, 3);
     expect_type(site, 2, loss_type(site), "the loss's");
-    return {site.in(0)};
+    return {site.in(kLogits)};
   }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
   CallBoxes gather(const OpSite& site, const Box& output) const override {
-    const Box rows = logits_rows(site, output);
-    return {{rows, label_rows(output), Box::whole(site.in(2).shape)}, {rows}};
+    const Box rows = logits_box(site, output);
+    CallBoxes boxes{{rows, labels_box(site, output)}, {rows}};
+    for (int i = 2; i < site.inputs(); ++i) boxes.in.push_back(Box::whole(site.in(i).shape));
+    return boxes;
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 };
