@@ -55,18 +55,20 @@ void add_common_flags(CLI::App& command, CommonFlags& flags) {
 
 namespace {
 
-// "512" or "512x384".
+// "512", "512x384" or "64x64x32".
 void take_image(const std::string& text, ModelOptions& options) {
-  const std::size_t by = text.find('x');
-  const bool square = by == std::string::npos;
-  std::int64_t height = 0, width = 0;
-  const bool height_read = parse_integer(std::string_view(text).substr(0, by), height);
-  const bool width_read = square || parse_integer(std::string_view(text).substr(by + 1), width);
-  if (square) width = height;
-  if (!height_read || !width_read || height < 1 || width < 1)
-    user_error("--image: '{}' is not a size in pixels; expected H or HxW, such as 224 or 480x640", text);
-  options.image_height = height;
-  options.image_width = width;
+  std::vector<std::int64_t> extents;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t by = std::min(text.find('x', from), text.size());
+    std::int64_t extent = 0;
+    if (!parse_integer(std::string_view(text).substr(from, by - from), extent) || extent < 1 || extents.size() == 3)
+      user_error("--image: '{}' is not a size in pixels; expected H, HxW or HxWxD, such as 224, 480x640 or 64x64x32", text);
+    extents.push_back(extent);
+    from = by + 1;
+  }
+  options.image_height = extents[0];
+  options.image_width = extents[extents.size() > 1 ? 1 : 0];
+  options.image_depth = extents.size() > 2 ? extents[2] : 0;
 }
 
 }  // namespace
@@ -79,10 +81,30 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   note(add_integer(command, "--batch", flags.options.batch, 1, "samples a step [8]"));
   note(command
            .add_option_function<std::string>(
-               "--image", [&flags](const std::string& text) { take_image(text, flags.options); }, "image height and width [224]")
-           ->type_name("H[xW]"));
-  note(add_integer(command, "--classes", flags.options.classes, 1, "classes [1000]"));
+               "--image", [&flags](const std::string& text) { take_image(text, flags.options); },
+               "extents of an image or volume [the model's]")
+           ->type_name("H[xW[xD]]"));
+  note(add_integer(command, "--seq", flags.options.sequence, 1, "tokens a sample [the model's]"));
+  note(add_integer(command, "--classes", flags.options.classes, 1, "classes, or the vocabulary of a language model [the model's]"));
   note(add_number(command, "--width", flags.options.width, 1e-6, "factor on every hidden channel count [1]"));
+  note(command
+           .add_option_function<double>(
+               "--dropout",
+               [&flags](double rate) {
+                 if (!(rate >= 0 && rate < 1)) user_error("--dropout: {} is not a rate of at least 0 and below 1", rate);
+                 flags.options.dropout = rate;
+               },
+               "every dropout rate of the model [as published]")
+           ->type_name("RATE"));
+  note(command
+           .add_option_function<double>(
+               "--label-smoothing",
+               [&flags](double part) {
+                 if (!(part >= 0 && part <= 1)) user_error("--label-smoothing: {} is not between 0 and 1", part);
+                 flags.options.label_smoothing = part;
+               },
+               "share of the target spread over all classes [0]")
+           ->type_name("SHARE"));
   note(command
            .add_option_function<std::string>(
                "--precision",
@@ -114,16 +136,39 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
 }
 
 void add_optimizer_flags(CLI::App& command, TrainingOptions& options) {
-  add_number(command, "--momentum", options.momentum, 0, "of stochastic gradient descent [0.9]");
-  add_number(command, "--weight-decay", options.weight_decay, 0, "L2 penalty [0]");
-  command
-      .add_option_function<std::string>(
-          "--optimizer",
-          [](const std::string& text) {
-            if (text != "sgd") user_error("--optimizer: '{}' is not one of sgd", text);
-          },
-          "how parameters are updated [sgd]")
-      ->type_name("sgd");
+  // First: the library takes flags in this order, whatever the user's, and the others look at it.
+  const auto take_optimizer = [&options](const std::string& text) {
+    if (text == "sgd")
+      options.optimizer = Optimizer::sgd;
+    else if (text == "adam")
+      options.optimizer = Optimizer::adam;
+    else if (text == "adamw")
+      options.optimizer = Optimizer::adamw;
+    else
+      user_error("--optimizer: '{}' is not one of sgd, adam, adamw", text);
+  };
+  command.add_option_function<std::string>("--optimizer", take_optimizer, "how parameters are updated [sgd]")
+      ->type_name("sgd|adam|adamw");
+  const auto expect = [&options](const std::string& flag, bool sgd) {
+    if ((options.optimizer == Optimizer::sgd) != sgd)
+      user_error("{}: applies to {}", flag, sgd ? "--optimizer sgd only" : "--optimizer adam or adamw only");
+  };
+  const auto only_with = [&expect](bool sgd, CLI::Option* option) {
+    option->each([expect, flag = option->get_name(), sgd](const std::string&) { expect(flag, sgd); });
+  };
+  only_with(true, add_number(command, "--momentum", options.momentum, 0, "of sgd [0.9]"));
+  command.add_flag_callback(
+      "--nesterov",
+      [&options, expect] {
+        expect("--nesterov", true);
+        options.nesterov = true;
+      },
+      "look ahead along the momentum, in sgd");
+  only_with(false, add_number(command, "--beta1", options.beta1, 0, "decay of the mean gradient in adam [0.9]"));
+  only_with(false, add_number(command, "--beta2", options.beta2, 0, "decay of the mean squared gradient in adam [0.999]"));
+  only_with(false, add_number(command, "--eps", options.eps, 0, "added to the denominator in adam [1e-8]"));
+  add_number(command, "--weight-decay", options.weight_decay, 0, "L2 penalty, in adamw decoupled [0]");
+  add_number(command, "--clip-norm", options.clip_norm, 0, "the gradients' largest common norm [0: not clipped]");
 }
 
 }  // namespace outsize::cli

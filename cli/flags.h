@@ -43,6 +43,7 @@ struct PlanFlags {
 };
 void add_plan_flags(CLI::App& command, PlanFlags& flags);
 
+// Flags of the other optimizer than the one chosen are refused.
 void add_optimizer_flags(CLI::App& command, TrainingOptions& options);
 
 // Flags whose values are checked here, so that every message has one form. `minimum` is the least that is taken.

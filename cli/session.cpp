@@ -32,7 +32,7 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
     if (value.role == Role::parameter && !value.producer) session.parameters += value.type.elements();
   session.batch = graph.value(session.training.x).type.shape[0];
 
-  const DType dtype = graph.value(session.training.x).type.dtype;
+  const DType dtype = graph.value(session.training.loss).type.dtype;
   session.threads = common.threads > 0 ? common.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   const std::string backend = !common.backend.empty() ? common.backend : dtype == DType::f64 ? "reference" : "cpu";
   session.backend = make_backend(backend, static_cast<int>(session.threads));

@@ -39,6 +39,11 @@ std::vector<std::byte> convert_to(const Array& array, std::string_view what) {
     case ElementType::i32: convert<std::int32_t, To>(array, out, what); break;
     case ElementType::i64: convert<std::int64_t, To>(array, out, what); break;
     case ElementType::u8: convert<std::uint8_t, To>(array, out, what); break;
+    case ElementType::i8: convert<std::int8_t, To>(array, out, what); break;
+    case ElementType::i16: convert<std::int16_t, To>(array, out, what); break;
+    case ElementType::u16: convert<std::uint16_t, To>(array, out, what); break;
+    case ElementType::u32: convert<std::uint32_t, To>(array, out, what); break;
+    case ElementType::u64: convert<std::uint64_t, To>(array, out, what); break;
   }
   return out;
 }
@@ -52,6 +57,11 @@ std::string_view name_of(ElementType type) {
     case ElementType::i32: return "int32";
     case ElementType::i64: return "int64";
     case ElementType::u8: return "uint8";
+    case ElementType::i8: return "int8";
+    case ElementType::i16: return "int16";
+    case ElementType::u16: return "uint16";
+    case ElementType::u32: return "uint32";
+    case ElementType::u64: return "uint64";
   }
   return "?";
 }

@@ -11,7 +11,7 @@
 namespace outsize {
 
 // What array files hold: wider than what the engine computes with (labels are often 64-bit).
-enum class ElementType : std::uint8_t { f32, f64, i32, i64, u8 };
+enum class ElementType : std::uint8_t { f32, f64, i32, i64, u8, i8, i16, u16, u32, u64 };
 
 constexpr std::int64_t size_of(ElementType type) {
   switch (type) {
@@ -19,12 +19,19 @@ constexpr std::int64_t size_of(ElementType type) {
     case ElementType::f64: return 8;
     case ElementType::i32: return 4;
     case ElementType::i64: return 8;
-    case ElementType::u8: return 1;
+    case ElementType::u8:
+    case ElementType::i8: return 1;
+    case ElementType::i16:
+    case ElementType::u16: return 2;
+    case ElementType::u32: return 4;
+    case ElementType::u64: return 8;
   }
   return 0;
 }
 
-// "float32", "float64", "int32", "int64" or "uint8", as NumPy says.
+constexpr bool is_integer(ElementType type) { return type != ElementType::f32 && type != ElementType::f64; }
+
+// "float32", "int64", "uint8" and so on, as NumPy says.
 std::string_view name_of(ElementType type);
 ElementType element_type_of(DType dtype);
 

@@ -15,11 +15,16 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-constexpr std::array<std::pair<ElementType, std::string_view>, 5> kDescriptions{{{ElementType::f32, "<f4"},
-                                                                                 {ElementType::f64, "<f8"},
-                                                                                 {ElementType::i32, "<i4"},
-                                                                                 {ElementType::i64, "<i8"},
-                                                                                 {ElementType::u8, "|u1"}}};
+constexpr std::array<std::pair<ElementType, std::string_view>, 10> kDescriptions{{{ElementType::f32, "<f4"},
+                                                                                  {ElementType::f64, "<f8"},
+                                                                                  {ElementType::i32, "<i4"},
+                                                                                  {ElementType::i64, "<i8"},
+                                                                                  {ElementType::u8, "|u1"},
+                                                                                  {ElementType::i8, "|i1"},
+                                                                                  {ElementType::i16, "<i2"},
+                                                                                  {ElementType::u16, "<u2"},
+                                                                                  {ElementType::u32, "<u4"},
+                                                                                  {ElementType::u64, "<u8"}}};
 
 // Reads the header's Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }
 class HeaderReader {
@@ -81,8 +86,7 @@ class HeaderReader {
   ElementType element_type(std::string_view description) const {
     for (const auto& [type, text] : kDescriptions)
       if (text == description) return type;
-    user_error("{}: element type '{}' is not read; expected float32, float64, int32, int64 or uint8 (little-endian)", what_,
-               description);
+    user_error("{}: element type '{}' is not read; expected float32, float64 or whole numbers (little-endian)", what_, description);
   }
   std::vector<std::int64_t> tuple() {
     std::vector<std::int64_t> extents;

@@ -37,11 +37,12 @@ class NpzSource final : public DataSource {
     const NpzFile file(path);
     const std::string x_name = path + ": array 'x'", y_name = path + ": array 'y'";
     const Array x = file.read("x");
-    if (x.type == ElementType::i32 || x.type == ElementType::i64)
+    const bool tokens = spec.x_dtype == DType::i32;
+    if (!tokens && is_integer(x.type) && x.type != ElementType::u8)
       user_error("{}: expected float32, float64 or uint8, found {}", x_name, name_of(x.type));
     check_samples(x, spec.x_shape, x_name);
     const Array y = file.read("y");
-    if (spec.classes > 0 && y.shape.rank() != 1)
+    if (spec.classes > 0 && spec.y_shape.rank() == 1 && y.shape.rank() != 1)
       user_error("{}: expected one label a sample (one dimension), found the shape {}", y_name, to_string(y.shape));
     check_samples(y, spec.y_shape, y_name);
     if (x.shape[0] != y.shape[0]) user_error("{}: 'x' has {} samples, but 'y' has {}", path, x.shape[0], y.shape[0]);
@@ -49,10 +50,11 @@ class NpzSource final : public DataSource {
       user_error("{}: has {} samples, fewer than one batch of {}; give a smaller --batch", path, x.shape[0], spec.batch());
 
     x_ = converted(x, spec.x_dtype, x_name);
-    if (x.type == ElementType::u8) spec.x_dtype == DType::f64 ? scale_bytes<double>(x_) : scale_bytes<float>(x_);
+    if (!tokens && x.type == ElementType::u8) spec.x_dtype == DType::f64 ? scale_bytes<double>(x_) : scale_bytes<float>(x_);
     y_ = converted(y, spec.y_dtype, y_name);
     samples_ = x.shape[0];
-    if (spec.classes > 0) check_labels(y_name);
+    if (tokens) check_integers(x_, x_name, "token", spec.x_classes, {}, "tokens of its vocabulary");
+    if (spec.classes > 0) check_integers(y_, y_name, "label", spec.classes, spec.ignored_label, "classes (--classes)");
   }
 
   std::string name() const override { return path_; }
@@ -75,12 +77,18 @@ class NpzSource final : public DataSource {
   }
 
  private:
-  void check_labels(const std::string& what) const {
-    for (std::int64_t i = 0; i < samples_; ++i) {
-      std::int32_t label = 0;
-      std::memcpy(&label, y_.data() + static_cast<std::size_t>(i) * sizeof label, sizeof label);
-      if (label < 0 || label >= spec_.classes)
-        user_error("{}: label {} of sample {} is not below the model's {} classes (--classes)", what, label, i, spec_.classes);
+  // Every element must be in [0, limit), or `ignored`.
+  void check_integers(const std::vector<std::byte>& data, const std::string& what, std::string_view element, std::int64_t limit,
+                      std::optional<std::int64_t> ignored, std::string_view counted) const {
+    const auto count = static_cast<std::int64_t>(data.size() / sizeof(std::int32_t));
+    const std::int64_t of_sample = count / samples_;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::int32_t value = 0;
+      std::memcpy(&value, data.data() + static_cast<std::size_t>(i) * sizeof value, sizeof value);
+      if ((value >= 0 && value < limit) || (ignored && value == *ignored)) continue;
+      const std::string where = of_sample == 1 ? std::string() : fmt::format(" (element {} of it)", i % of_sample);
+      user_error("{}: {} {} of sample {}{} is not below the model's {} {}", what, element, value, i / of_sample, where, limit,
+                 counted);
     }
   }
 

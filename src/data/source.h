@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@ struct BatchSpec {
   Dims x_shape;
   DType y_dtype = DType::i32;
   Dims y_shape;
-  std::int64_t classes = 0;  // where y holds labels: they are in [0, classes)
+  std::int64_t classes = 0;                   // where y holds labels: they are in [0, classes)
+  std::int64_t x_classes = 0;                 // where x holds tokens (i32): they are in [0, x_classes)
+  std::optional<std::int64_t> ignored_label;  // a label that stands for none
 
   std::int64_t batch() const { return x_shape[0]; }
 };
@@ -39,11 +42,13 @@ class DataSource {
 };
 
 // A task that can be learnt, drawn from `seed`: each class is a pattern of low frequency, each sample a pattern plus noise. Targets
-// are a second pattern of the sample's class.
+// are a second pattern of the sample's class; labels of every position say how high its pattern is there. Where x holds tokens, a
+// class is a cycle of a few tokens, of which some are replaced by noise, and labels of every position are the cycle's next token.
 std::unique_ptr<DataSource> make_synthetic_source(const BatchSpec& spec, std::uint64_t seed);
 
-// The arrays `x` (float32, float64, or uint8 that is scaled to [0, 1]) and `y` of an .npz file. An incomplete last batch is left
-// out. With `shuffle` each epoch has its own order, drawn from `seed`. Throws UserError when the arrays do not fit the spec.
+// The arrays `x` (float32, float64, or uint8 that is scaled to [0, 1]; whole numbers of any type where it holds tokens) and `y` of
+// an .npz file. An incomplete last batch is left out. With `shuffle` each epoch has its own order, drawn from `seed`. Throws
+// UserError when the arrays do not fit the spec.
 std::unique_ptr<DataSource> make_npz_source(const std::string& path, const BatchSpec& spec, bool shuffle, std::uint64_t seed);
 
 }  // namespace outsize

@@ -16,8 +16,15 @@ class OpDef;
 
 // How a parameter or state is filled before the first step.
 struct Init {
-  enum class Kind : std::uint8_t { zeros, ones, normal, uniform } kind = Kind::zeros;
-  double scale = 0;  // standard deviation, or half-width around 0
+  enum class Kind : std::uint8_t {
+    zeros,
+    ones,
+    constant,  // `scale` everywhere
+    normal,    // of standard deviation `scale`
+    uniform,   // within ±`scale`
+    sinusoid,  // [positions, features]: sines and cosines of the position, in turn, of wavelengths from 2π to 10000 · 2π
+  } kind = Kind::zeros;
+  double scale = 0;
 
   bool operator==(const Init&) const = default;
 };

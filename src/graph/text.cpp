@@ -17,6 +17,8 @@ std::string init_text(const Init& init) {
   switch (init.kind) {
     case Init::Kind::zeros: return "zeros";
     case Init::Kind::ones: return "ones";
+    case Init::Kind::constant: return fmt::format("constant:{}", init.scale);
+    case Init::Kind::sinusoid: return "sinusoid";
     case Init::Kind::normal: return fmt::format("normal:{}", init.scale);
     case Init::Kind::uniform: return fmt::format("uniform:{}", init.scale);
   }
@@ -88,16 +90,18 @@ ValueType parse_type(LineCursor& line, bool map_by_default) {
 }
 
 Init parse_init(LineCursor& line) {
-  const std::string_view kind = line.name("zeros, ones, normal:STD or uniform:HALFWIDTH");
+  constexpr std::string_view kExpected = "zeros, ones, sinusoid, constant:NUMBER, normal:STD or uniform:HALFWIDTH";
+  const std::string_view kind = line.name(kExpected);
   if (kind == "zeros") return {Init::Kind::zeros, 0};
   if (kind == "ones") return {Init::Kind::ones, 0};
-  if (kind != "normal" && kind != "uniform")
-    user_error("unknown init '{}'; expected zeros, ones, normal:STD or uniform:HALFWIDTH", kind);
+  if (kind == "sinusoid") return {Init::Kind::sinusoid, 0};
+  if (kind != "constant" && kind != "normal" && kind != "uniform") user_error("unknown init '{}'; expected {}", kind, kExpected);
   line.expect(':', fmt::format("and a number after init={}", kind));
   const std::string_view text = line.word("a number");
   double scale = 0;
-  if (!parse_number(text, scale) || scale < 0)
-    user_error("init={}: expected a number that is not negative, found '{}'", kind, text);
+  const bool read = parse_number(text, scale);
+  if (kind == "constant" && read) return {Init::Kind::constant, scale};
+  if (!read || scale < 0) user_error("init={}: expected a number that is not negative, found '{}'", kind, text);
   return {kind == "normal" ? Init::Kind::normal : Init::Kind::uniform, scale};
 }
 

@@ -1,12 +1,10 @@
 #include "model/builder.h"
-#include "model/zoo.h"
 
 namespace outsize {
 
 Graph build_mlp(std::string_view name, const ModelOptions& options) {
-  ModelBuilder builder{std::string(name), options.dtype};
-  ValueId x = builder.image(options.batch, 3, options.image_height, options.image_width);
-  x = builder.flatten("flatten", x);
+  ModelBuilder builder(name, options);
+  ValueId x = builder.flatten("flatten", builder.image());
   // Numbered as in torch.nn.Sequential(Linear, ReLU, Linear, ReLU, Linear).
   x = builder.linear("0", x, options.channels(512));
   x = builder.relu("1", x);

@@ -2,7 +2,6 @@
 #include <array>
 
 #include "model/builder.h"
-#include "model/zoo.h"
 
 namespace outsize {
 
@@ -65,8 +64,9 @@ struct Block {
 
 Graph build_resnet(std::string_view name, const ModelOptions& options) {
   const Variant& variant = variant_of(name);
-  ModelBuilder builder{std::string(name), options.dtype};
-  ValueId x = builder.image(options.batch, 3, options.image_height, options.image_width);
+  ModelBuilder builder(name, options);
+  builder.conv_init = {LayerInit::Kind::kaiming_out};
+  ValueId x = builder.image();
   x = builder.conv("conv1", x, options.channels(64), {.kernel = 7, .stride = 2, .padding = 3}, false);
   x = builder.relu("relu", builder.batch_norm("bn1", x));
   x = builder.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
@@ -81,7 +81,7 @@ Graph build_resnet(std::string_view name, const ModelOptions& options) {
       x = variant.bottleneck ? block.bottleneck(x) : block.basic(x);
     }
   }
-  x = builder.adaptive_avg_pool("avgpool", x, 1, 1);
+  x = builder.global_avg_pool("avgpool", x);
   return builder.classify(builder.linear("fc", builder.flatten("flatten", x), options.classes));
 }
 

@@ -3,7 +3,6 @@
 #include <span>
 
 #include "model/builder.h"
-#include "model/zoo.h"
 
 namespace outsize {
 
@@ -42,23 +41,22 @@ ValueId features(ModelBuilder& builder, ValueId x, std::span<const std::int64_t>
 }
 
 ValueId classifier(ModelBuilder& builder, ValueId x, const ModelOptions& options) {
-  constexpr Init kWeights{Init::Kind::normal, 0.01};
-  constexpr Init kBiases{Init::Kind::zeros, 0};
-  x = builder.adaptive_avg_pool("avgpool", x, 7, 7);
+  builder.linear_init = {LayerInit::Kind::normal, 0.01};
+  x = builder.adaptive_avg_pool("avgpool", x, 7);
   x = builder.flatten("flatten", x);
-  x = builder.linear("classifier.0", x, options.channels(4096), kWeights, kBiases);
-  x = builder.relu("classifier.1", x);  // classifier.2 and .5 are dropout
-  x = builder.linear("classifier.3", x, options.channels(4096), kWeights, kBiases);
-  x = builder.relu("classifier.4", x);
-  return builder.linear("classifier.6", x, options.classes, kWeights, kBiases);
+  x = builder.linear("classifier.0", x, options.channels(4096));
+  x = builder.dropout("classifier.2", builder.relu("classifier.1", x), 0.5);
+  x = builder.linear("classifier.3", x, options.channels(4096));
+  x = builder.dropout("classifier.5", builder.relu("classifier.4", x), 0.5);
+  return builder.linear("classifier.6", x, options.classes);
 }
 
 }  // namespace
 
 Graph build_vgg(std::string_view name, const ModelOptions& options) {
-  ModelBuilder builder{std::string(name), options.dtype};
-  const ValueId image = builder.image(options.batch, 3, options.image_height, options.image_width);
-  const ValueId map = features(builder, image, configuration(name), name.ends_with("_bn"), options);
+  ModelBuilder builder(name, options);
+  builder.conv_init = {LayerInit::Kind::kaiming_out};
+  const ValueId map = features(builder, builder.image(), configuration(name), name.ends_with("_bn"), options);
   return name.ends_with("-features") ? builder.regress(map) : builder.classify(classifier(builder, map, options));
 }
 

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
+#include <iterator>
+#include <limits>
 #include <set>
 
 #include "base/philox.h"
@@ -15,11 +18,25 @@ std::vector<std::byte> buffer_for(const ValueType& type) {
   return std::vector<std::byte>(static_cast<std::size_t>(type.elements() * size_of(type.dtype)));
 }
 
+// [positions, features]: feature 2i is sin(p / 10000^(2i/features)), feature 2i + 1 its cosine.
 template <class T>
-void fill(std::span<T> values, const Init& init, const RandomStream& stream) {
+void fill_sinusoids(std::span<T> values, const Dims& shape) {
+  if (shape.rank() != 2) user_error("init=sinusoid fills values [positions, features], found {}", to_string(shape));
+  for (std::int64_t p = 0; p < shape[0]; ++p)
+    for (std::int64_t i = 0; i < shape[1]; ++i) {
+      const double exponent = static_cast<double>(i / 2 * 2) / static_cast<double>(shape[1]);
+      const double angle = static_cast<double>(p) / std::pow(10000.0, exponent);
+      values[static_cast<std::size_t>(p * shape[1] + i)] = static_cast<T>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+}
+
+template <class T>
+void fill(std::span<T> values, const Dims& shape, const Init& init, const RandomStream& stream) {
   switch (init.kind) {
     case Init::Kind::zeros: std::fill(values.begin(), values.end(), T{0}); break;
     case Init::Kind::ones: std::fill(values.begin(), values.end(), T{1}); break;
+    case Init::Kind::constant: std::fill(values.begin(), values.end(), static_cast<T>(init.scale)); break;
+    case Init::Kind::sinusoid: fill_sinusoids(values, shape); break;
     case Init::Kind::normal:
       for (std::size_t i = 0; i < values.size(); i += 2) {
         const auto pair = stream.normal_pair(i / 2);
@@ -38,9 +55,9 @@ std::vector<std::byte> initial(const Value& value, std::uint64_t seed) {
   const RandomStream stream(seed, value.name);
   const auto count = static_cast<std::size_t>(value.type.elements());
   if (value.type.dtype == DType::f32)
-    fill(std::span(reinterpret_cast<float*>(bytes.data()), count), value.init, stream);
+    fill(std::span(reinterpret_cast<float*>(bytes.data()), count), value.type.shape, value.init, stream);
   else if (value.type.dtype == DType::f64)
-    fill(std::span(reinterpret_cast<double*>(bytes.data()), count), value.init, stream);
+    fill(std::span(reinterpret_cast<double*>(bytes.data()), count), value.type.shape, value.init, stream);
   else if (value.init.kind != Init::Kind::zeros)
     user_error("'{}' of {} can only be initialised with zeros", value.name, to_string(value.type));
   return bytes;
@@ -61,6 +78,18 @@ double scalar(DType dtype, std::span<const std::byte> bytes) {
   return dtype == DType::f64 ? wide : single;
 }
 
+std::vector<std::byte> integer_bytes(std::initializer_list<std::uint32_t> numbers) {
+  std::vector<std::byte> bytes(numbers.size() * sizeof(std::uint32_t));
+  std::memcpy(bytes.data(), std::data(numbers), bytes.size());
+  return bytes;
+}
+
+std::uint32_t low(std::uint64_t number) { return static_cast<std::uint32_t>(number); }
+std::uint32_t high(std::uint64_t number) { return static_cast<std::uint32_t>(number >> 32); }
+
+// The tensor of a saved file that says how many steps were made.
+const std::string kSteps = "training.steps";
+
 TensorEntry entry_of(std::string name, const ValueType& type) {
   return {std::move(name), element_type_of(type.dtype), type.shape, 0};
 }
@@ -69,18 +98,18 @@ TensorEntry entry_of(std::string name, const ValueType& type) {
 
 Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed,
                  const std::string& spill_directory)
-    : training_(std::move(training)), prepared_(std::move(prepared)) {
+    : training_(std::move(training)), prepared_(std::move(prepared)), seed_(seed) {
   ExecutorOptions options;
   options.spill_directory = spill_directory;
   options.canary_bytes = kCanaryBytes;
   options.debug_memory = kCanaryBytes > 0;
   executor_ = std::make_unique<Executor>(training_.graph, prepared_.program, backend, std::move(options));
-  initialise(seed);
+  initialise();
 }
 
-void Trainer::initialise(std::uint64_t seed) {
+void Trainer::initialise() {
   for (Role role : {Role::parameter, Role::state})
-    for (ValueId id : persistent(role)) executor_->write(id, initial(training_.graph.value(id), seed));
+    for (ValueId id : persistent(role)) executor_->write(id, initial(training_.graph.value(id), seed_));
 }
 
 std::vector<ValueId> Trainer::persistent(Role role) const {
@@ -100,10 +129,16 @@ double Trainer::step(const Batch& batch, double learning_rate) {
   executor_->write(training_.y, batch.y);
   executor_->write(training_.loss_gradient, scalar_bytes(loss_dtype, 1));
   executor_->write(training_.learning_rate, scalar_bytes(training_.graph.value(training_.learning_rate).type.dtype, learning_rate));
+  const auto made = static_cast<std::uint64_t>(steps_);
+  // Past 2³¹ steps the bias corrections of Adam have long been 1.
+  constexpr std::uint64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
+  if (training_.step) executor_->write(training_.step, integer_bytes({low(std::min(made + 1, kMostSteps))}));
+  if (training_.random_key) executor_->write(training_.random_key, integer_bytes({low(seed_), high(seed_), low(made), high(made)}));
 
   const auto begin = std::chrono::steady_clock::now();
   executor_->step();
   step_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ++steps_;
   return scalar(loss_dtype, read(training_.loss));
 }
 
@@ -127,6 +162,14 @@ std::vector<std::string> Trainer::load(const SafetensorsFile& file) {
       executor_->write(id, converted(file.read(*entry), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name)));
       taken.insert(value.name);
     }
+  if (const TensorEntry* entry = file.find(kSteps)) {
+    if (entry->type != ElementType::i64 || entry->shape != Dims{1})
+      user_error("{}: tensor '{}' has type {} and shape {}, expected int64 and [1]", file.path(), kSteps, name_of(entry->type),
+                 to_string(entry->shape));
+    std::memcpy(&steps_, file.read(*entry).data.data(), sizeof steps_);  // a model that counts no steps has no use for it
+    if (steps_ < 0) user_error("{}: tensor '{}' is {}, expected at least 0", file.path(), kSteps, steps_);
+    taken.insert(kSteps);
+  }
   std::vector<std::string> ignored;
   for (const TensorEntry& entry : file.entries())
     if (!taken.contains(entry.name)) ignored.push_back(entry.name);
@@ -137,8 +180,13 @@ void Trainer::save(const std::string& path) const {
   std::vector<TensorEntry> entries;
   for (Role role : {Role::parameter, Role::state})
     for (ValueId id : persistent(role)) entries.push_back(entry_of(training_.graph.value(id).name, training_.graph.value(id).type));
-  write_safetensors(path, std::move(entries),
-                    [this](const TensorEntry& entry) { return read(training_.graph.find_value(entry.name)); });
+  if (counts_steps()) entries.push_back({kSteps, ElementType::i64, {1}, 0});
+  write_safetensors(path, std::move(entries), [this](const TensorEntry& entry) {
+    if (entry.name != kSteps) return read(training_.graph.find_value(entry.name));
+    std::vector<std::byte> bytes(sizeof steps_);
+    std::memcpy(bytes.data(), &steps_, sizeof steps_);
+    return bytes;
+  });
 }
 
 void Trainer::save_gradients(const std::string& path, const std::vector<double>& losses) const {

@@ -1,5 +1,7 @@
 #include "run/training.h"
 
+#include <algorithm>
+
 #include "graph/autodiff.h"
 #include "graph/fusion.h"
 #include "graph/opdef.h"
@@ -10,7 +12,7 @@ namespace outsize {
 namespace {
 
 struct Ends {
-  ValueId x, y, loss;
+  ValueId x, y, loss, random_key;
 };
 
 // The values that the loop feeds and reads, by the names every model of ours bears.
@@ -23,9 +25,11 @@ Ends find_ends(const Graph& graph) {
       ends.x = ValueId(i);
     else if ((value.name == "labels" || value.name == "target") && !ends.y)
       ends.y = ValueId(i);
+    else if (value.name == "random_key")
+      ends.random_key = ValueId(i);
     else
-      user_error("graph {}: input '{}' has no source; a graph to be trained has the inputs x and labels (or target)", graph.name,
-                 value.name);
+      user_error("graph {}: input '{}' has no source; a graph to be trained has the inputs x, labels (or target) and random_key",
+                 graph.name, value.name);
   }
   if (!ends.x || !ends.y) user_error("graph {}: expected the inputs x and labels (or target)", graph.name);
   if (graph.outputs().size() != 1)
@@ -37,11 +41,26 @@ Ends find_ends(const Graph& graph) {
                to_string(loss.type));
   const Value& x = graph.value(ends.x);
   const Value& y = graph.value(ends.y);
-  if (!is_float(x.type.dtype)) user_error("graph {}: x must be f32 or f64, found {}", graph.name, to_string(x.type));
+  if (!is_float(x.type.dtype) && x.type.dtype != DType::i32)
+    user_error("graph {}: x must be f32 or f64, or i32 where it holds tokens; found {}", graph.name, to_string(x.type));
+  if (!is_float(y.type.dtype) && y.type.dtype != DType::i32)
+    user_error("graph {}: {} must be i32, or f32 or f64 where it holds targets; found {}", graph.name, y.name, to_string(y.type));
   if (x.type.shape.rank() == 0 || y.type.shape.rank() == 0 || x.type.shape[0] != y.type.shape[0])
     user_error("graph {}: x {} and {} {} must have equally many samples (the first extent)", graph.name, to_string(x.type), y.name,
                to_string(y.type));
+  const ValueType key{DType::i32, {4}, Format::plain};
+  if (ends.random_key && graph.value(ends.random_key).type != key)
+    user_error("graph {}: random_key must be {}, found {}", graph.name, to_string(key),
+               to_string(graph.value(ends.random_key).type));
   return ends;
+}
+
+void check_options(const TrainingOptions& options) {
+  if (options.nesterov && options.optimizer != Optimizer::sgd) user_error("nesterov applies to sgd, not to adam or adamw");
+  if (options.nesterov && options.momentum == 0) user_error("nesterov needs a momentum above 0");
+  for (const auto& [name, beta] : {std::pair("beta1", options.beta1), std::pair("beta2", options.beta2)})
+    if (!(beta >= 0 && beta < 1)) user_error("{} must be at least 0 and below 1, found {}", name, beta);
+  if (!(options.clip_norm >= 0)) user_error("clip_norm must be at least 0, found {}", options.clip_norm);
 }
 
 const OpDef& required_def(std::string_view kind) {
@@ -50,20 +69,89 @@ const OpDef& required_def(std::string_view kind) {
   return *def;
 }
 
-void add_updates(TrainingGraph& training, const std::vector<std::pair<ValueId, ValueId>>& gradients,
-                 const TrainingOptions& options) {
+using Gradients = std::vector<std::pair<ValueId, ValueId>>;  // parameter → its gradient
+
+// The factor [1] that scales the gradients down to the norm of the options.
+ValueId add_clipping(Graph& graph, const Gradients& gradients, double max_norm) {
+  std::vector<ValueId> sums;
+  for (const auto& [parameter, gradient] : gradients) {
+    const std::string name = graph.fresh_op_name(graph.value(parameter).name + ".square_sum");
+    sums.push_back(graph.op(graph.add_op(name, required_def("square_sum"), {gradient}, {}, {}, Phase::backward)).outputs[0]);
+  }
+  const OpId made = graph.add_op(graph.fresh_op_name("clip_factor"), required_def("clip_factor"), std::move(sums),
+                                 {{"max_norm", max_norm}}, {}, Phase::backward);
+  return graph.op(made).outputs[0];
+}
+
+void add_updates(TrainingGraph& training, const Gradients& gradients, const TrainingOptions& options) {
   Graph& graph = training.graph;
-  const OpDef& sgd = required_def("sgd");
+  const bool adam = options.optimizer != Optimizer::sgd;
+  const OpDef& def = required_def(adam ? "adam" : "sgd");
+  const DType dtype = graph.value(gradients[0].first).type.dtype;
+  training.learning_rate = graph.add_value("learning_rate", {dtype, {1}, Format::plain}, Role::input);
+  if (adam) training.step = graph.add_value("step", {DType::i32, {1}, Format::plain}, Role::input);
+  ValueId factor;
+  Attributes attributes{{"weight_decay", options.weight_decay}};
+  if (options.clip_norm > 0) {
+    factor = add_clipping(graph, gradients, options.clip_norm);
+    attributes["clip"] = std::int64_t{1};
+  }
+  std::vector<const char*> states;
+  if (adam) {
+    states = {"adam_m", "adam_v"};
+    attributes.insert({{"beta1", options.beta1}, {"beta2", options.beta2}, {"eps", options.eps}});
+    attributes["decoupled"] = std::int64_t{options.optimizer == Optimizer::adamw};
+  } else {
+    if (options.momentum != 0) states = {"momentum"};
+    attributes["momentum"] = options.momentum;
+    attributes["nesterov"] = std::int64_t{options.nesterov};
+  }
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
     const ValueType type = graph.value(parameter).type;
-    if (!training.learning_rate)
-      training.learning_rate = graph.add_value("learning_rate", {type.dtype, {1}, Format::plain}, Role::input);
     std::vector<ValueId> inputs{parameter, gradient, training.learning_rate};
-    if (options.momentum != 0) inputs.push_back(graph.add_value(name + ".momentum", type, Role::state));
-    graph.add_op(name + ".sgd", sgd, std::move(inputs), {{"momentum", options.momentum}, {"weight_decay", options.weight_decay}},
-                 {}, Phase::update);
+    if (adam) inputs.push_back(training.step);
+    for (const char* state : states) inputs.push_back(graph.add_value(fmt::format("{}.{}", name, state), type, Role::state));
+    if (factor) inputs.push_back(factor);
+    graph.add_op(fmt::format("{}.{}", name, def.kind()), def, std::move(inputs), attributes, {}, Phase::update);
   }
+}
+
+struct Reader {
+  OpSite site;
+  ValueType integers;  // as they arrive
+};
+
+// Appends the forward ops that read labels or tokens, directly or after ops that only move them about (slice, pad, reshape).
+void find_readers(const Graph& graph, ValueId integers, std::vector<Reader>& readers) {
+  for (OpId id : graph.value(integers).consumers) {
+    const Op& op = graph.op(id);
+    if (op.phase != Phase::forward) continue;
+    readers.push_back({{graph, op}, graph.value(integers).type});
+    for (ValueId output : op.outputs)
+      if (graph.value(output).type.dtype == DType::i32) find_readers(graph, output, readers);
+  }
+}
+
+std::vector<Reader> readers_of(const Graph& graph, ValueId integers) {
+  std::vector<Reader> readers;
+  find_readers(graph, integers, readers);
+  return readers;
+}
+
+// The extent of `type` along which the labels index, or 0 where it does not stand beside labels of that shape: the last, or that of
+// the channels.
+std::int64_t class_extent(const ValueType& type, const Dims& labels) {
+  const int rank = type.shape.rank();
+  if (!is_float(type.dtype) || rank != labels.rank() + 1) return 0;
+  const auto labels_without = [&](int dim) {
+    Dims rest;
+    for (int i = 0; i < rank; ++i)
+      if (i != dim) rest.push_back(type.shape[i]);
+    return rest == labels;
+  };
+  if (type.format == Format::plain && labels_without(rank - 1)) return type.shape[rank - 1];
+  return rank > 1 && labels_without(1) ? type.shape[1] : 0;
 }
 
 }  // namespace
@@ -71,19 +159,30 @@ void add_updates(TrainingGraph& training, const std::vector<std::pair<ValueId, V
 BatchSpec TrainingGraph::batch_spec() const {
   const ValueType& x_type = graph.value(x).type;
   const ValueType& y_type = graph.value(y).type;
-  BatchSpec spec{x_type.dtype, x_type.shape, y_type.dtype, y_type.shape, 0};
+  BatchSpec spec{x_type.dtype, x_type.shape, y_type.dtype, y_type.shape};
+  if (x_type.dtype == DType::i32) {
+    for (const Reader& reader : readers_of(graph, x))
+      for (int i = 0; i < reader.site.inputs(); ++i) {
+        const ValueType& table = reader.site.in(i);
+        if (!is_float(table.dtype) || table.shape.rank() != 2) continue;
+        spec.x_classes = spec.x_classes == 0 ? table.shape[0] : std::min(spec.x_classes, table.shape[0]);
+      }
+    if (spec.x_classes == 0) user_error("graph {}: x holds tokens, but no op reads it beside a table [tokens, width]", graph.name);
+  }
   if (is_float(y_type.dtype)) return spec;
-  // Labels index the columns of what they stand beside.
-  for (OpId reader : graph.value(y).consumers)
-    for (ValueId input : graph.op(reader).inputs) {
-      const ValueType& type = graph.value(input).type;
-      if (is_float(type.dtype) && type.shape.rank() == 2) spec.classes = type.shape[1];
-    }
-  if (spec.classes == 0) user_error("graph {}: no op reads '{}' beside logits [N, classes]", graph.name, graph.value(y).name);
+  for (const Reader& reader : readers_of(graph, y)) {
+    for (int i = 0; i < reader.site.inputs() && spec.classes == 0; ++i)
+      spec.classes = class_extent(reader.site.in(i), reader.integers.shape);
+    if (reader.site.op.def->kind() == "label_count") spec.ignored_label = reader.site.integer("ignore_index");
+  }
+  if (spec.classes == 0)
+    user_error("graph {}: no op reads '{}' beside logits [..., classes] or maps [N, classes, ...]", graph.name,
+               graph.value(y).name);
   return spec;
 }
 
 TrainingGraph make_training_graph(const Graph& forward, const TrainingOptions& options) {
+  check_options(options);
   find_ends(forward);  // before fusion: messages speak of the user's graph
   TrainingGraph training;
   training.graph = fuse(forward);
@@ -91,13 +190,14 @@ TrainingGraph make_training_graph(const Graph& forward, const TrainingOptions& o
   training.x = ends.x;
   training.y = ends.y;
   training.loss = ends.loss;
+  training.random_key = ends.random_key;
 
   AutodiffOptions autodiff{.of = {ends.loss}, .with_respect = {}};
-  if (options.gradients) autodiff.with_respect.push_back(ends.x);
+  if (options.gradients && is_float(training.graph.value(ends.x).type.dtype)) autodiff.with_respect.push_back(ends.x);
   const AutodiffResult result = differentiate(training.graph, autodiff);
   training.loss_gradient = result.seeds[0];
 
-  std::vector<std::pair<ValueId, ValueId>> of_parameters;
+  Gradients of_parameters;
   for (const auto& [subject, gradient] : result.gradients)
     if (training.graph.value(subject).role == Role::parameter) of_parameters.emplace_back(subject, gradient);
   if (of_parameters.empty()) user_error("graph {}: the loss depends on no parameter; there is nothing to train", forward.name);

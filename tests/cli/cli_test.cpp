@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "data/npz.h"
@@ -49,6 +50,7 @@ class Cli : public testing::Test {
   Json train(const std::string& more) const { return json("train " + kModel + " " + more); }
 
   std::string text(const std::string& name) const { return read_text(path(name)); }
+  void write(const std::string& name, const std::string& content) const { std::ofstream(path(name), std::ios::binary) << content; }
 
  private:
   std::filesystem::path folder_;
@@ -97,13 +99,18 @@ TEST_F(Cli, PeakIsKnownToTheByte) {
   EXPECT_EQ(keep["peak_bytes"], keep["budget_bytes"]);
 }
 
-TEST_F(Cli, TheSyntheticTaskIsLearnt) {
-  const std::vector<double> losses = train("--steps 30 --lr 0.05")["losses"];
+// The mean of the first and of the last five losses.
+std::pair<double, double> ends_of(const std::vector<double>& losses) {
   double first = 0, last = 0;
   for (std::size_t i = 0; i < 5; ++i) {
     first += losses[i] / 5;
     last += losses[losses.size() - 1 - i] / 5;
   }
+  return {first, last};
+}
+
+TEST_F(Cli, TheSyntheticTaskIsLearnt) {
+  const auto [first, last] = ends_of(train("--steps 30 --lr 0.01 --momentum 0.5")["losses"]);
   EXPECT_LT(last, 0.5 * first);
 }
 
@@ -130,17 +137,71 @@ TEST_F(Cli, ADumpedPlanAndGraphAreReplayed) {
   for (const char* what : {"graph", "program"}) EXPECT_NE(run("plan " + kModel + " --dump " + what).out, "") << what;
 }
 
+TEST_F(Cli, EveryOptimizerLearns) {
+  for (const char* optimizer :
+       {"--lr 0.02 --momentum 0.5 --nesterov", "--lr 0.003 --optimizer adam", "--lr 0.003 --optimizer adamw --weight-decay 0.01",
+        "--lr 0.01 --momentum 0.5 --clip-norm 50", "--lr 0.003 --optimizer adam --clip-norm 0.5 --beta1 0.8 --beta2 0.99"}) {
+    const auto [first, last] = ends_of(train(std::string("--steps 30 ") + optimizer)["losses"]);
+    EXPECT_LT(last, 0.7 * first) << optimizer;
+  }
+}
+
+// A norm that no gradient reaches changes nothing; one that all exceed does.
+TEST_F(Cli, ClippingIsByTheCommonNorm) {
+  const Json plain = train("--steps 3"), wide = train("--steps 3 --clip-norm 1e9"), narrow = train("--steps 3 --clip-norm 1e-3");
+  EXPECT_EQ(plain["params_sha256"], wide["params_sha256"]);
+  EXPECT_NE(plain["params_sha256"], narrow["params_sha256"]);
+}
+
+// Tokens of which each is followed by the same one: the table of followers is learnt.
+TEST_F(Cli, TokensAreLearnt) {
+  write("tokens.graph", R"(graph tokens
+input x i32[4, 32]
+input labels i32[4, 32]
+param words f32[50, 16] init=normal:0.3
+param head f32[50, 16] init=normal:0.3
+embed: e = embedding(x, words)
+head: logits = linear(e, head)
+count: count = label_count(labels)
+loss: loss = softmax_cross_entropy(logits, labels, count)
+output loss
+)");
+  const auto [first, last] = ends_of(json("train tokens.graph --steps 60 --optimizer adam --lr 0.03")["losses"]);
+  EXPECT_LT(last, 0.6 * first);
+  EXPECT_EQ(run("train tokens.graph --steps 1 --save-gradients g.safetensors").status, 0);
+  const SafetensorsFile file(path("g.safetensors"));
+  EXPECT_NE(file.find("grad.words"), nullptr);
+  EXPECT_EQ(file.find("grad.x"), nullptr);
+}
+
+// Every position of an image, or of a volume, has a label.
+TEST_F(Cli, PositionsAreLearnt) {
+  write("positions.graph", R"(graph positions
+input x f32[2, 2, 12, 10]
+input labels i32[2, 12, 10]
+param weight f32[3, 2, 3, 3] init=normal:0.1
+param bias f32[3]
+conv: logits = conv2d(x, weight, bias) padding=[1, 1, 1, 1]
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)");
+  const auto [first, last] = ends_of(json("train positions.graph --steps 60 --optimizer adam --lr 0.03")["losses"]);
+  EXPECT_LT(last, 0.7 * first);
+}
+
 // Saved weights, states and momentum continue bit by bit: with one batch that repeats, 2 + 2 steps are 4 steps.
 TEST_F(Cli, SavedIsContinued) {
   Array x = make_array(ElementType::u8, {4, 3, 32, 32});
   for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 37 % 251);
   write_npz(path("d.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {4})}});
   const std::string data = " --data d.npz --shuffle off ";
-  const Json whole = train("--steps 4" + data), first = train("--steps 2 --save a.safetensors" + data);
-  const Json second = train("--steps 2 --weights a.safetensors" + data);
-  EXPECT_NE(whole["params_sha256"], first["params_sha256"]);
-  EXPECT_EQ(whole["params_sha256"], second["params_sha256"]);
-  EXPECT_EQ(whole["states_sha256"], second["states_sha256"]);
+  for (const std::string optimizer : {"", " --optimizer adam"}) {
+    const Json whole = train("--steps 4" + data + optimizer), first = train("--steps 2 --save a.safetensors" + data + optimizer);
+    const Json second = train("--steps 2 --weights a.safetensors" + data + optimizer);
+    EXPECT_NE(whole["params_sha256"], first["params_sha256"]);
+    EXPECT_EQ(whole["params_sha256"], second["params_sha256"]) << optimizer;
+    EXPECT_EQ(whole["states_sha256"], second["states_sha256"]) << optimizer;
+  }
   EXPECT_EQ(json("train " + kModel + " --epochs 3" + data)["steps"], 3);
 }
 

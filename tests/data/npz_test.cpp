@@ -151,6 +151,72 @@ TEST_F(Sources, Refusals) {
                   "fewer than one batch of 2");
 }
 
+TEST_F(Sources, TokensAndLabelsOfPositions) {
+  BatchSpec spec{DType::i32, {1, 3}, DType::i32, {1, 3}, 5};
+  spec.x_classes = 9;
+  spec.ignored_label = -100;
+  const Array x = array_of<std::uint16_t>(ElementType::u16, {2, 3}, {0, 1, 2, 3, 4, 8});
+  const Array y = array_of<std::int8_t>(ElementType::i8, {2, 3}, {0, 1, 4, -100, 4, 3});
+  const auto source = make_npz_source(npz(x, y), spec, false, 0);
+  Batch batch;
+  source->fill(1, batch);
+  EXPECT_EQ(batch.x, array_of<std::int32_t>(ElementType::i32, {3}, {3, 4, 8}).data);
+  EXPECT_EQ(batch.y, array_of<std::int32_t>(ElementType::i32, {3}, {-100, 4, 3}).data);
+
+  const auto refused = [&](const Array& tokens, const Array& labels, const BatchSpec& by) {
+    return refusal([&] { make_npz_source(npz(tokens, labels), by, false, 0); });
+  };
+  expect_contains(refused(array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 2, 3, 9, 8}), y, spec),
+                  "token 9 of sample 1 (element 1 of it) is not below the model's 9 tokens");
+  expect_contains(refused(make_array(ElementType::f32, {2, 3}), y, spec), "expected whole numbers, found float32");
+  expect_contains(refused(x, array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 5, 3, 4, 1}), spec),
+                  "label 5 of sample 0 (element 2 of it) is not below the model's 5 classes");
+  spec.ignored_label.reset();
+  expect_contains(refused(x, y, spec), "label -100 of sample 1 (element 0 of it)");
+}
+
+std::vector<std::int32_t> integers(const std::vector<std::byte>& bytes) {
+  std::vector<std::int32_t> values(bytes.size() / 4);
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+TEST_F(Sources, SyntheticTokensAreFollowedByTheirLabels) {
+  BatchSpec spec{DType::i32, {4, 50}, DType::i32, {4, 50}, 30};
+  spec.x_classes = 40;
+  Batch batch;
+  make_synthetic_source(spec, 3)->fill(7, batch);
+  const auto x = integers(batch.x), y = integers(batch.y);
+  std::size_t followed = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_TRUE(x[i] >= 0 && x[i] < 40 && y[i] >= 0 && y[i] < 30) << i;
+    if (i % 50 < 49) followed += x[i + 1] == y[i];
+    if (i % 50 >= 6) {
+      EXPECT_EQ(y[i], y[i - 6]) << i;  // the cycle, without noise
+    }
+  }
+  EXPECT_GT(followed, 160U);  // nine of ten of 196
+  EXPECT_LT(followed, 196U);
+  spec.y_shape = {4};
+  make_synthetic_source(spec, 3)->fill(7, batch);
+  EXPECT_EQ(integers(batch.y).size(), 4U);
+}
+
+TEST_F(Sources, SyntheticPositionsAreLabelledByTheirHeight) {
+  const BatchSpec spec{DType::f32, {2, 3, 4, 8, 6}, DType::i32, {2, 4, 8, 6}, 2};
+  Batch batch;
+  make_synthetic_source(spec, 3)->fill(1, batch);
+  const auto x = floats(batch.x);
+  const auto y = integers(batch.y);
+  ASSERT_EQ(y.size(), 2U * 192U);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const float value = x[i / 192 * 3 * 192 + i % 192];  // of the first plane; noise reaches 0.5
+    if (std::abs(value) > 0.5F) {
+      EXPECT_EQ(y[i], value > 0 ? 1 : 0) << i;
+    }
+  }
+}
+
 TEST_F(Sources, SyntheticBatchesAreAFunctionOfSeedAndStep) {
   const auto source = make_synthetic_source(labelled(), 5);
   Batch a, b;

@@ -17,6 +17,8 @@ struct Case {
   std::string arguments;  // of the command, run in a folder that holds the files below
   int status = 2;
   std::string message;  // a part of standard error
+
+  friend void PrintTo(const Case& that, std::ostream* stream) { *stream << that.arguments; }
 };
 
 // A forward graph that is right; cases break one thing of it.
@@ -28,6 +30,16 @@ conv: y = conv2d(x, conv.weight) padding=[1, 1, 1, 1]
 pool: p = adaptive_avg_pool(y)
 flatten: z = reshape(p) shape=[2, 4]
 loss: loss = softmax_cross_entropy(z, labels)
+output loss
+)";
+
+// The same, of tokens.
+constexpr const char* kTokenGraph = R"(graph tokens
+input x i32[2, 3]
+input labels i32[2, 3]
+param words f32[9, 4] init=normal:0.1
+embed: y = embedding(x, words)
+loss: loss = softmax_cross_entropy(y, labels)
 output loss
 )";
 
@@ -44,6 +56,8 @@ class Errors : public testing::TestWithParam<Case> {
     std::filesystem::create_directories(folder_);
     const std::string good = kGoodGraph;
     write("good.graph", good);
+    write("tokens.graph", kTokenGraph);
+    write("no_table.graph", replaced(replaced(kTokenGraph, "embedding(x,", "embedding(labels,"), "init=normal:0.1", "init=ones"));
     write("unknown_op.graph", replaced(good, "conv2d(", "conv2("));
     write("shape.graph", replaced(good, "f32[4, 3, 3, 3]", "f32[4, 5, 3, 3]"));
     write("attribute.graph", replaced(good, "padding=", "paddin="));
@@ -54,6 +68,7 @@ class Errors : public testing::TestWithParam<Case> {
     write("nothing_to_train.graph",
           replaced(good, "param conv.weight f32[4, 3, 3, 3] init=normal:0.1", "state conv.weight f32[4, 3, 3, 3]"));
     write("samples.graph", replaced(good, "input labels i32[2]", "input labels i32[3]"));
+    write("random_key.graph", replaced(good, "input labels", "input random_key i32[3]\ninput labels"));
     write("unknown_op.plan", "plan tiny by hand\nrun conv9\n");
     write("unknown_value.plan", "plan tiny by hand\nrun conv\nout yy host\n");
     write("incomplete.plan", "plan tiny by hand\nrun conv\n");
@@ -91,6 +106,11 @@ class Errors : public testing::TestWithParam<Case> {
     Array wild = y;
     wild.data[8] = std::byte{77};
     write_npz(path("labels.npz"), {{"x", x}, {"y", wild}});
+    Array tokens = make_array(ElementType::u8, {4, 3}), token_labels = make_array(ElementType::u8, {4, 3});
+    token_labels.data[5] = std::byte{4};
+    write_npz(path("token_labels.npz"), {{"x", tokens}, {"y", token_labels}});
+    tokens.data[7] = std::byte{9};
+    write_npz(path("tokens.npz"), {{"x", tokens}, {"y", make_array(ElementType::u8, {4, 3})}});
     write_npz(path("float_labels.npz"), {{"x", x}, {"y", make_array(ElementType::f32, {4})}});
   }
 
@@ -130,6 +150,15 @@ const Case kCases[]{
     {"batch_of_zero", "train resnet18 --batch 0", 2, "--batch: '0' is not a whole number of at least 1"},
     {"batch_of_letters", "train resnet18 --batch abc", 2, "--batch: 'abc' is not a whole number"},
     {"bad_image", "train resnet18 --image 224x", 2, "--image: '224x' is not a size in pixels"},
+    {"image_of_four", "train unet3d --image 8x8x8x8", 2, "--image: '8x8x8x8' is not a size in pixels"},
+    {"image_of_tokens", "train gpt2 --image 32", 2, "gpt2 takes tokens, not images; its size is --seq"},
+    {"sequence_of_images", "train resnet18 --seq 32", 2, "resnet18 takes images; --seq does not apply"},
+    {"volume_of_image", "train resnet18 --image 32x32x32", 2, "resnet18 takes images of two dimensions, found 32x32x32"},
+    {"image_of_volume", "train unet3d --image 32x16", 2, "unet3d takes volumes: give all three extents (HxWxD), found 32x16"},
+    {"unet_extent", "train unet2d --image 40", 2, "unet2d with images of 40x40: every extent must be a multiple of 16, found 40"},
+    {"vit_extent", "train vit-b16 --image 40", 2, "vit-b16 with images of 40x40: both extents must be multiples of 16"},
+    {"dropout_rate", "train vgg11 --dropout 1", 2, "--dropout: 1 is not a rate of at least 0 and below 1"},
+    {"label_smoothing", "train vgg11 --label-smoothing 2", 2, "--label-smoothing: 2 is not between 0 and 1"},
     {"image_too_small", "train vgg16 --image 16", 2, "vgg16 with images of 16x16: "},
     {"bad_steps", "train resnet18 --steps -1", 2, "--steps: '-1' is not a whole number of at least 1"},
     {"bad_rate", "train resnet18 --lr fast", 2, "--lr: 'fast' is not a number"},
@@ -147,7 +176,15 @@ const Case kCases[]{
     {"bad_backend", "train good.graph --backend gpu", 2, "there is no backend 'gpu'"},
     {"bad_device", "plan good.graph --device rtx", 2, "there is no device 'rtx'"},
     {"bad_planner", "train good.graph --planner kepp", 2, "keep"},
-    {"bad_optimizer", "train good.graph --optimizer adagrad", 2, "--optimizer: 'adagrad' is not one of sgd"},
+    {"bad_optimizer", "train good.graph --optimizer adagrad", 2, "--optimizer: 'adagrad' is not one of sgd, adam, adamw"},
+    {"nesterov_without_momentum", "train good.graph --nesterov --momentum 0", 2, "nesterov needs a momentum above 0"},
+    {"nesterov_with_adam", "train good.graph --nesterov --optimizer adam", 2, "--nesterov: applies to --optimizer sgd only"},
+    {"momentum_with_adamw", "train good.graph --momentum 0.5 --optimizer adamw", 2, "--momentum: applies to --optimizer sgd only"},
+    {"beta_with_sgd", "train good.graph --beta1 0.5", 2, "--beta1: applies to --optimizer adam or adamw only"},
+    {"eps_with_sgd", "plan good.graph --eps 1e-3 --optimizer sgd", 2, "--eps: applies to --optimizer adam or adamw only"},
+    {"bad_beta", "train good.graph --optimizer adam --beta2 1", 2, "beta2 must be at least 0 and below 1, found 1"},
+    {"bad_clip", "train good.graph --clip-norm -1", 2, "--clip-norm: '-1' is not a number of at least 0"},
+    {"random_key_of_another_type", "train random_key.graph", 2, "random_key must be i32[4], found i32[3]"},
     {"bad_dump", "train good.graph --dump everything", 2, "--dump: 'everything' is not one of forward, graph, plan, program"},
     {"steps_and_epochs", "train good.graph --steps 2 --epochs 2", 2, "give --steps or --epochs, not both"},
     {"epochs_without_end", "train good.graph --epochs 2", 2, "--epochs: synthetic data has no end"},
@@ -195,6 +232,11 @@ const Case kCases[]{
     {"data_shape", "train good.graph --data shape.npz", 2, "expected shape [3, 8, 8] after the number of samples"},
     {"data_too_few", "train good.graph --data few.npz", 2, "has 1 samples, fewer than one batch of 2"},
     {"data_labels", "train good.graph --data labels.npz", 2, "label 77 of sample 1 is not below the model's 4 classes"},
+    {"data_tokens", "train tokens.graph --data tokens.npz", 2,
+     "token 9 of sample 2 (element 1 of it) is not below the model's 9 tokens of its vocabulary"},
+    {"data_token_labels", "train tokens.graph --data token_labels.npz", 2,
+     "label 4 of sample 1 (element 2 of it) is not below the model's 4 classes"},
+    {"data_without_table", "train no_table.graph", 2, "x holds tokens, but no op reads it beside a table"},
     {"data_float_labels", "train good.graph --data float_labels.npz", 2, "expected whole numbers, found float32"},
 
     {"budget_train", "train good.graph --memory 1KiB", 1, "bytes) more than the 1.00 KiB given"},

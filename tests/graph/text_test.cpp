@@ -205,7 +205,8 @@ c: y = conv2d(x, w)
         BadText{"\nparam w f32[2] init=normal\n",
                 "test.graph:2: expected ':' and a number after init=normal, found the end of the line"},
         BadText{"\nparam w f32[2] init=xavier\n",
-                "test.graph:2: unknown init 'xavier'; expected zeros, ones, normal:STD or uniform:HALFWIDTH"},
+                "test.graph:2: unknown init 'xavier'; expected zeros, ones, sinusoid, constant:NUMBER, normal:STD or "
+                "uniform:HALFWIDTH"},
         BadText{"\nparam w f32[2] fill=ones\n", "test.graph:2: expected init=…, found 'fill'"},
         BadText{"\nweights w f32[2]\n",
                 "test.graph:2: expected graph, input, param, state, output or 'OP: RESULT = KIND(…)', found 'weights'"},

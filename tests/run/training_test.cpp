@@ -1,0 +1,114 @@
+// The training step as a graph: what the loop feeds, what it knows of the data, which options it refuses.
+#include "run/training.h"
+
+#include <gtest/gtest.h>
+
+#include "backend/interface.h"
+#include "cost/devices.h"
+#include "graph/text.h"
+#include "ops/registry.h"
+
+namespace outsize {
+namespace {
+
+TrainingGraph training_of(const std::string& text, const TrainingOptions& options = {}) {
+  register_ops();
+  return make_training_graph(parse_graph(text, "test"), options);
+}
+
+const std::string kTokens = R"(graph tokens
+input x i32[2, 6]
+input labels i32[2, 6]
+param words f32[50, 4] init=normal:0.3
+param head f32[40, 4] init=normal:0.3
+)";
+
+TEST(BatchSpec, TokensAndTheirLabels) {
+  const BatchSpec spec = training_of(kTokens + R"(embed: e = embedding(x, words)
+head: logits = linear(e, head)
+count: count = label_count(labels) ignore_index=-7
+loss: loss = softmax_cross_entropy(logits, labels, count) ignore_index=-7
+output loss
+)")
+                             .batch_spec();
+  EXPECT_EQ(spec.x_dtype, DType::i32);
+  EXPECT_EQ(spec.x_classes, 50);
+  EXPECT_EQ(spec.classes, 40);
+  EXPECT_EQ(spec.ignored_label, -7);
+}
+
+TEST(BatchSpec, PositionsOfMaps) {
+  const BatchSpec spec = training_of(R"(graph positions
+input x f32[2, 3, 6, 5]
+input labels i32[2, 6, 5]
+param weight f32[7, 3, 1, 1] init=normal:0.3
+conv: logits = conv2d(x, weight)
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)")
+                             .batch_spec();
+  EXPECT_EQ(spec.classes, 7);
+  EXPECT_EQ(spec.x_classes, 0);
+  EXPECT_FALSE(spec.ignored_label.has_value());
+}
+
+TEST(TrainingGraph, StatesOfTheOptimizers) {
+  const std::string text = kTokens + R"(embed: e = embedding(x, words)
+head: logits = linear(e, head)
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)";
+  const TrainingGraph adam = training_of(text, {.optimizer = Optimizer::adamw, .clip_norm = 2});
+  EXPECT_TRUE(adam.step.valid());
+  for (const char* name : {"words.adam_m", "words.adam_v", "head.adam_m", "head.adam_v"})
+    EXPECT_TRUE(adam.graph.find_value(name).valid()) << name;
+  EXPECT_FALSE(adam.graph.find_value("words.momentum").valid());
+  EXPECT_EQ(adam.graph.op(adam.graph.find_op("clip_factor")).inputs.size(), 2U);  // of all parameters
+
+  const TrainingGraph sgd = training_of(text, {.nesterov = true});
+  EXPECT_FALSE(sgd.step.valid());
+  EXPECT_TRUE(sgd.graph.find_value("words.momentum").valid());
+  EXPECT_FALSE(sgd.graph.find_op("clip_factor").valid());
+
+  EXPECT_THROW(training_of(text, {.momentum = 0, .nesterov = true}), UserError);
+  EXPECT_THROW(training_of(text, {.optimizer = Optimizer::adam, .nesterov = true}), UserError);
+  EXPECT_THROW(training_of(text, {.optimizer = Optimizer::adam, .beta1 = 1}), UserError);
+  EXPECT_THROW(training_of(text, {.clip_norm = -1}), UserError);
+}
+
+// With a learning rate of 0 only the random key differs from step to step.
+TEST(Trainer, RandomKeyChangesWithEveryStepAndIsRepeated) {
+  const TrainingGraph training = training_of(R"(graph dropped
+input x f32[4, 32]
+input random_key i32[4]
+input target f32[4, 3]
+param weight f32[3, 32] init=normal:1
+drop: d = dropout(x, random_key) p=0.5
+head: y = linear(d, weight)
+loss: loss = mean_squared_error(y, target)
+output loss
+)");
+  EXPECT_TRUE(training.random_key.valid());
+  const auto source = make_synthetic_source(training.batch_spec(), 1);
+  Batch batch;
+  source->fill(0, batch);
+  const auto losses = [&](std::uint64_t seed) {
+    const std::unique_ptr<Backend> backend = make_backend("reference", 1);
+    Profile profile;
+    profile.device = find_device("cpu");
+    Prepared prepared =
+        prepare(training.graph, *backend, profile, {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
+    Trainer trainer(training, std::move(prepared), *backend, seed);
+    std::vector<double> values;
+    for (int i = 0; i < 3; ++i) values.push_back(trainer.step(batch, 0));
+    return values;
+  };
+  const std::vector<double> once = losses(5);
+  EXPECT_NE(once[0], once[1]);
+  EXPECT_NE(once[1], once[2]);
+  EXPECT_EQ(once, losses(5));
+  EXPECT_NE(once, losses(6));
+}
+
+}  // namespace
+}  // namespace outsize
