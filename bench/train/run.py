@@ -4,8 +4,8 @@
     bench/train/run.py --outsize build/release/outsize [--output bench/results/train.txt]
 
 Both get the same threads. Both are first tried under several settings (OpenMP wait policy; for PyTorch also layout and malloc
-thresholds), and the fastest of each are used. Then processes of both alternate, so that a slow spell of the machine hits both; the first steps of each process
-warm up and do not count. Memory is the peak device arena of Outsize (which holds parameters, gradients, momentum, activations and
+thresholds), and the fastest of each are used. Then processes of both alternate, so that a slow spell of the machine hits both; the
+first steps of each process warm up and do not count. Memory is the peak device arena of Outsize (which holds parameters, gradients, momentum, activations and
 workspace) against PyTorch's peak resident memory above what it has after loading its libraries.
 """
 
@@ -20,7 +20,17 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-MODELS = [("vgg16-features", 1, 512, "keep"), ("resnet50", 8, 224, "keep"), ("resnet50", 8, 224, "recompute-cheap")]
+# Model, batch, extent (of an image's side, or of the sequence), planner. Neither side drops out.
+MODELS = [
+    ("vgg16-features", 1, 512, "keep"),
+    ("resnet50", 8, 224, "keep"),
+    ("resnet50", 8, 224, "recompute-cheap"),
+    ("densenet121", 8, 224, "keep"),
+    ("inception_v3", 8, 299, "keep"),
+    ("unet3d", 1, 64, "keep"),
+    ("bert-base", 4, 128, "keep"),
+]
+TOKENS = ("bert", "gpt2", "transformer")
 WARM_UP = 1
 MIB = 1024 * 1024
 
@@ -47,26 +57,35 @@ def output_of(command, environment=None):
     return json.loads(done.stdout)
 
 
+def size_flag(model):
+    return "--seq" if model.startswith(TOKENS) else "--image"
+
+
+def settings_of(model):
+    """A model of tokens has no layout to choose."""
+    return {name: value for name, value in SETTINGS.items() if "--channels-last" not in value[1] or not model.startswith(TOKENS)}
+
+
 def run_torch(arguments, task, setting, steps):
-    model, batch, image, _ = task
+    model, batch, extent, _ = task
     environment, flags = SETTINGS[setting]
-    command = [arguments.python, os.path.join(HERE, "torch_step.py"), model, "--batch", str(batch), "--image", str(image)]
+    command = [arguments.python, os.path.join(HERE, "torch_step.py"), model, "--batch", str(batch), size_flag(model), str(extent)]
     command += ["--steps", str(steps), "--threads", str(arguments.threads)] + flags
     report = output_of(command, {**environment, "OMP_NUM_THREADS": str(arguments.threads)})
     return report["seconds"][WARM_UP:], report["peak_bytes"]
 
 
 def run_outsize(arguments, task, setting, steps):
-    model, batch, image, planner = task
-    command = [arguments.outsize, "train", model, "--json", "--planner", planner, "--batch", str(batch), "--image", str(image)]
-    command += ["--steps", str(steps), "--threads", str(arguments.threads)] + arguments.extra
+    model, batch, extent, planner = task
+    command = [arguments.outsize, "train", model, "--json", "--planner", planner, "--batch", str(batch), size_flag(model), str(extent)]
+    command += ["--dropout", "0", "--steps", str(steps), "--threads", str(arguments.threads)] + arguments.extra
     report = output_of(command, OUR_SETTINGS[setting])
     return report["step_seconds"][WARM_UP:], report
 
 
 def compare(arguments, task):
     """The medians and peaks of both sides for one model."""
-    probes = {name: statistics.median(run_torch(arguments, task, name, WARM_UP + 2)[0]) for name in SETTINGS}
+    probes = {name: statistics.median(run_torch(arguments, task, name, WARM_UP + 2)[0]) for name in settings_of(task[0])}
     best = min(probes, key=probes.get)
     our_probes = {name: statistics.median(run_outsize(arguments, task, name, WARM_UP + 2)[0]) for name in OUR_SETTINGS}
     our_best = min(our_probes, key=our_probes.get)
@@ -98,16 +117,16 @@ def spread(seconds):
 
 
 def table(results):
-    head = ["model", "batch", "image", "planner", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]
+    head = ["model", "batch", "size", "planner", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]
     rows = [head]
     for result in results:
-        model, batch, image, planner = result["task"]
+        model, batch, extent, planner = result["task"]
         time_ratio = statistics.median(result["ours"]) / statistics.median(result["theirs"])
         rows.append(
             [
                 model,
                 str(batch),
-                str(image),
+                str(extent),
                 planner,
                 spread(result["ours"]),
                 spread(result["theirs"]),
