@@ -72,6 +72,13 @@ void OutputFile::commit() {
     ::unlink(temporary_.c_str());
     user_error("{}: cannot be written: {}", path_, std::strerror(reason));
   }
+  // The new name itself is on the disk once its directory is.
+  const std::size_t slash = path_.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : path_.substr(0, slash);
+  if (const int opened = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); opened >= 0) {
+    ::fsync(opened);
+    ::close(opened);
+  }
 }
 
 std::string read_text(const std::string& path) {

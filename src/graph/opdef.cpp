@@ -50,6 +50,13 @@ void OpDef::gradient(GradientContext& context) const {
   user_error("op {} ({}): has no gradient, but a parameter before it needs one", site.op.name, kind());
 }
 
+void OpDef::evaluate(EvaluationContext& context) const {
+  const OpSite site = context.site();
+  std::vector<ValueId> inputs;
+  for (int i = 0; i < site.inputs(); ++i) inputs.push_back(context.input(i));
+  context.emit(kind(), std::move(inputs), site.op.attributes);
+}
+
 CallBoxes OpDef::gather(const OpSite& site, const Box& output) const { return pointwise(site, site.out(0).shape, output); }
 
 CallBoxes OpDef::push(const OpSite& site, const Box& driver) const {

@@ -10,6 +10,7 @@
 namespace outsize {
 
 class GradientContext;
+class EvaluationContext;
 
 // An op together with the graph it stands in: what every OpDef function looks at.
 struct OpSite {
@@ -86,6 +87,9 @@ class OpDef {
   // Emits the backward ops of `context.site()`. The default throws: the kind has no gradient.
   virtual void gradient(GradientContext& context) const;
 
+  // What stands in the op's place when a network is evaluated, not trained. The default is the op itself.
+  virtual void evaluate(EvaluationContext& context) const;
+
   // See above. The default is pointwise: an input of output 0's shape is needed on the same box, any other whole;
   // further outputs of the same shape get the same box.
   virtual CallBoxes gather(const OpSite& site, const Box& output) const;
@@ -130,6 +134,21 @@ class GradientContext {
                                     Attributes attributes = {}) = 0;
   // Adds `gradient` to the gradient of input i (the first is taken as it is, further ones are summed in emission order).
   virtual void contribute(int input, ValueId gradient) = 0;
+};
+
+// What an OpDef::evaluate sees and does: an op of the forward graph, and the graph that is made of it.
+class EvaluationContext {
+ public:
+  virtual ~EvaluationContext() = default;
+  // The op in the forward graph.
+  virtual OpSite site() const = 0;
+  // What stands for a value of the forward graph.
+  virtual ValueId value(ValueId forward) = 0;
+  ValueId input(int i) { return value(site().op.inputs.at(static_cast<std::size_t>(i))); }
+  // Appends an op with the forward op's name and makes its outputs stand for the forward op's.
+  virtual void emit(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes = {}) = 0;
+  // Makes `by` stand for output i.
+  virtual void replace(int output, ValueId by) = 0;
 };
 
 // The OpDef of that kind, or nullptr. The registry installs itself here so that graph/ need not know ops/.

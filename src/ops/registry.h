@@ -27,6 +27,7 @@ namespace outsize {
   X(concat) \
   X(conv) \
   X(conv_transpose) \
+  X(correct_count) \
   X(div) \
   X(dropout) \
   X(embedding) \

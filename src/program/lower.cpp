@@ -71,6 +71,15 @@ std::string at_the_peak(const Graph& graph, const Program& program, std::span<co
                         : std::string(name_of(instruction.action)) + " of " + program.piece(instruction.writes[0].piece).label;
 }
 
+// The offset that a run gives to a persistent piece of one of its later programs.
+std::int64_t place_in(const PersistentLayout& layout, const Graph& graph, const Program& program, const Piece& piece) {
+  const auto found = layout.places.find(graph.value(piece.value).name);
+  if (found == layout.places.end() || found->second.tier != piece.tier || found->second.bytes != piece.bytes)
+    internal_error("program {} holds '{}' ({} bytes, {}), which the run's layout does not have so", program.name, piece.label,
+                   piece.bytes, name_of(piece.tier));
+  return found->second.offset;
+}
+
 // Interval packing, tier by tier; persistent pieces first, at offsets that no plan changes.
 void assign_offsets(const Graph& graph, Program& program, const LowerOptions& options) {
   const std::array<std::int64_t, 3> budgets{options.device_budget, options.host_budget, options.disk_budget};
@@ -92,13 +101,15 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
       Piece& piece = program.pieces[p];
       if (static_cast<int>(piece.tier) != tier || piece.shares || piece.first < 0) continue;
       if (piece.persistent) {
-        piece.offset = base + margin;
-        base = align_up(piece.offset + piece.bytes, kAlignment) + margin;
+        piece.offset = options.layout ? place_in(*options.layout, graph, program, piece) : base + margin;
+        base = std::max(base, align_up(piece.offset + piece.bytes, kAlignment) + margin);
         continue;
       }
       lives.push_back({piece.bytes + 2 * margin, piece.first, last[p]});
       owners.push_back(p);
     }
+    if (options.layout) base = std::max(base, options.layout->end[tier]);
+    program.persistent_end[tier] = base;
     const Packing packing = pack(lives);
     std::int64_t& peak = program.peak_bytes[tier];
     for (std::size_t k = 0; k < owners.size(); ++k) program.pieces[owners[k]].offset = base + packing.offsets[k] + margin;
@@ -124,6 +135,16 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
 }
 
 }  // namespace
+
+PersistentLayout layout_of(const Graph& graph, const Program& program) {
+  PersistentLayout layout;
+  for (const Binding& binding : program.persistent) {
+    const Piece& piece = program.piece(binding.piece);
+    if (piece.offset >= 0) layout.places[graph.value(binding.value).name] = {piece.tier, piece.offset, piece.bytes};
+  }
+  std::copy(std::begin(program.persistent_end), std::end(program.persistent_end), std::begin(layout.end));
+  return layout;
+}
 
 Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options) {
   const auto observe = [&](std::string_view phase, const Program& program) {

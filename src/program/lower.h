@@ -15,6 +15,8 @@ struct LowerOptions {
   std::int64_t disk_budget = 0;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
   bool loops = true;              // roll repeating tiles into loops
+  // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
+  const PersistentLayout* layout = nullptr;
   // Called after each phase with its name and the program so far (`--dump`).
   std::function<void(std::string_view phase, const Program&)> observe;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,12 +97,28 @@ struct Program {
   std::vector<Binding> inputs;   // written before a step
   std::vector<Binding> outputs;  // readable after a step, besides the persistent ones
   std::vector<Binding> persistent;
-  std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier: highest offset + bytes of any piece
-  std::int64_t live_bytes = 0;             // the largest sum of live device bytes at any instruction
+  std::int64_t peak_bytes[3] = {0, 0, 0};      // by tier: highest offset + bytes of any piece
+  std::int64_t live_bytes = 0;                 // the largest sum of live device bytes at any instruction
+  std::int64_t persistent_end[3] = {0, 0, 0};  // by tier: where the persistent values of the run end
 
   const Piece& piece(PieceId id) const { return pieces[static_cast<std::size_t>(id.index)]; }
   Piece& piece(PieceId id) { return pieces[static_cast<std::size_t>(id.index)]; }
 };
+
+// Where persistent values lie, by name: the same in every program of a run, so that training, evaluation and batches of other sizes
+// share them. What else a program needs lies behind them.
+struct PersistentLayout {
+  struct Place {
+    Tier tier = Tier::device;
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+  std::map<std::string, Place> places;
+  std::int64_t end[3] = {0, 0, 0};  // by tier
+};
+
+// The layout of a lowered program, for the next ones of its run.
+PersistentLayout layout_of(const Graph& graph, const Program& program);
 
 // The call of a kernel instruction in iteration `iteration` of its loop.
 Call call_of(const Graph& graph, const Instruction& instruction, std::int64_t iteration = 0);

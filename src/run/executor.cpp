@@ -7,12 +7,10 @@
 
 #include "backend/host_memory.h"
 #include "ops/combine.h"
-#include "run/arena.h"
 #include "run/debug_memory.h"
 #include "run/lanes.h"
 #include "run/layout.h"
 #include "run/schedule.h"
-#include "run/spill_file.h"
 
 namespace outsize {
 namespace {
@@ -56,10 +54,18 @@ struct PreparedInstruction {
 
 }  // namespace
 
-struct Executor::Impl {
-  Impl(const Graph& graph_, const Program& program_, Backend& backend_, ExecutorOptions options_);
+std::shared_ptr<Memory> make_memory(std::span<const Program* const> programs, Backend& backend, const ExecutorOptions& options) {
+  Memory::Sizes sizes{};
+  for (const Program* program : programs)
+    for (std::size_t tier = 0; tier < sizes.size(); ++tier) sizes[tier] = std::max(sizes[tier], program->peak_bytes[tier]);
+  return std::make_shared<Memory>(backend, sizes, std::max(kGuardBytes, options.canary_bytes), options.spill_directory);
+}
 
-  void prepare_memory();
+struct Executor::Impl {
+  Impl(const Graph& graph_, const Program& program_, Backend& backend_, std::shared_ptr<Memory> memory_, ExecutorOptions options_);
+
+  void check_memory() const;
+  std::byte* at(Tier tier, std::int64_t offset) const { return memory->arena(tier)->data() + offset; }
   Access access(const Operand& operand) const;
   PreparedInstruction prepare(std::int32_t index) const;
   void check_access(const Access& access, std::int32_t index) const;
@@ -80,8 +86,7 @@ struct Executor::Impl {
   Backend& backend;
   ExecutorOptions options;
   Schedule schedule;
-  std::array<std::unique_ptr<Arena>, 2> arenas;  // device, host
-  std::unique_ptr<SpillFile> spill;
+  std::shared_ptr<Memory> memory;
   std::vector<PreparedInstruction> prepared;
   std::unique_ptr<DebugMemory> debug;
   Trace trace;
@@ -89,17 +94,23 @@ struct Executor::Impl {
   std::optional<Lanes> lanes;  // last: its threads use all the rest
 };
 
-Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& backend_, ExecutorOptions options_)
-    : graph(graph_), program(program_), backend(backend_), options(std::move(options_)), schedule(make_schedule(program_)) {
+Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& backend_, std::shared_ptr<Memory> memory_,
+                     ExecutorOptions options_)
+    : graph(graph_),
+      program(program_),
+      backend(backend_),
+      options(std::move(options_)),
+      schedule(make_schedule(program_)),
+      memory(std::move(memory_)) {
   if (program.storage != backend.storage())
     internal_error("program {} was lowered for another storage of maps than that of backend {}", program.name, backend.name());
-  prepare_memory();
+  check_memory();
   prepared.reserve(program.instructions.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) prepared.push_back(prepare(static_cast<std::int32_t>(i)));
   if (options.trace) trace.events.resize(static_cast<std::size_t>(schedule.events));
   std::array<bool, kLanes> used{};
   if (options.debug_memory) {
-    const std::array<Arena*, 3> by_tier{arenas[0].get(), arenas[1].get(), nullptr};
+    const std::array<Arena*, 3> by_tier{memory->arena(Tier::device), memory->arena(Tier::host), nullptr};
     debug = std::make_unique<DebugMemory>(graph, program, schedule, by_tier, options.canary_bytes);
   } else {
     for (std::size_t lane = 0; lane < kLanes; ++lane) used[lane] = schedule.totals[lane] > 0;
@@ -107,7 +118,7 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
   lanes.emplace(used, [this](Lane lane) { run_lane(lane); });
 }
 
-void Executor::Impl::prepare_memory() {
+void Executor::Impl::check_memory() const {
   for (const Piece& piece : program.pieces) {
     const auto tier = static_cast<std::size_t>(piece.tier);
     if (piece.first < 0 && piece.offset < 0) continue;  // never used, so it has no place
@@ -115,16 +126,13 @@ void Executor::Impl::prepare_memory() {
       internal_error("piece '{}' ({} bytes at {}) lies outside the {} arena of {} bytes", piece.label, piece.bytes, piece.offset,
                      name_of(piece.tier), program.peak_bytes[tier]);
   }
-  const std::int64_t guard = std::max(kGuardBytes, options.canary_bytes);
-  arenas[0] = std::make_unique<Arena>(backend, Tier::device, program.peak_bytes[0], guard, true);
-  if (program.peak_bytes[1] > 0) arenas[1] = std::make_unique<Arena>(backend, Tier::host, program.peak_bytes[1], guard, false);
-  if (program.peak_bytes[2] > 0) spill = std::make_unique<SpillFile>(options.spill_directory, program.peak_bytes[2]);
+  for (std::size_t tier = 0; tier < 3; ++tier) OUTSIZE_CHECK(memory->sizes()[tier] >= program.peak_bytes[tier]);
 }
 
 Access Executor::Impl::access(const Operand& operand) const {
   const Piece& piece = program.piece(operand.piece);
   Access access{&operand, &piece.type, nullptr, piece.offset};
-  if (piece.tier != Tier::disk) access.memory = arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset;
+  if (piece.tier != Tier::disk) access.memory = at(piece.tier, piece.offset);
   return access;
 }
 
@@ -153,7 +161,7 @@ PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
       internal_error("{} needs {} bytes of workspace, {} are booked", describe(graph, program, index), needed, booked);
     if (instruction.workspace) {
       const Piece& piece = program.piece(instruction.workspace);
-      made.workspace = arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset;
+      made.workspace = at(piece.tier, piece.offset);
     }
   }
   place(made, 0);
@@ -225,8 +233,8 @@ void Executor::Impl::execute(PreparedInstruction& made) {
   const Access& from = made.reads[0];
   const std::int64_t element_bytes = size_of(from.type->dtype);
   switch (instruction.action) {
-    case Action::disk_out: return spill->write_box(made.plan, element_bytes, from.memory, to.offset);
-    case Action::disk_in: return spill->read_box(made.plan, element_bytes, from.offset, to.memory);
+    case Action::disk_out: return memory->spill()->write_box(made.plan, element_bytes, from.memory, to.offset);
+    case Action::disk_in: return memory->spill()->read_box(made.plan, element_bytes, from.offset, to.memory);
     case Action::combine:
       if (instruction.combine == Combine::sum) return backend.add(made.plan, from.type->dtype, from.memory, to.memory);
       return combine_into(instruction.combine, from.type->dtype, to.memory, from.memory, made.plan.length);
@@ -290,8 +298,8 @@ void Executor::Impl::step() {
   step_start = Clock::now();
   lanes->run();
   trace.seconds = std::chrono::duration<double>(Clock::now() - step_start).count();
-  for (const auto& arena : arenas)
-    if (arena) arena->check_guard();
+  for (const Tier tier : {Tier::device, Tier::host})
+    if (const Arena* arena = memory->arena(tier)) arena->check_guard();
 }
 
 const Piece& Executor::Impl::bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const {
@@ -315,7 +323,11 @@ void Executor::Impl::check_size(ValueId value, std::size_t bytes) const {
 }
 
 Executor::Executor(const Graph& graph, const Program& program, Backend& backend, ExecutorOptions options)
-    : impl_(std::make_unique<Impl>(graph, program, backend, std::move(options))) {}
+    : Executor(graph, program, backend, make_memory(std::array{&program}, backend, options), options) {}
+
+Executor::Executor(const Graph& graph, const Program& program, Backend& backend, std::shared_ptr<Memory> memory,
+                   ExecutorOptions options)
+    : impl_(std::make_unique<Impl>(graph, program, backend, std::move(memory), std::move(options))) {}
 
 Executor::~Executor() = default;
 
@@ -325,9 +337,9 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
   if (piece.offset < 0) return;  // nothing in the program reads it
   store_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<const std::byte> part) {
     if (piece.tier == Tier::disk)
-      impl_->spill->write(piece.offset + offset, part);
+      impl_->memory->spill()->write(piece.offset + offset, part);
     else
-      std::memcpy(impl_->arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset + offset, part.data(), part.size());
+      std::memcpy(impl_->at(piece.tier, piece.offset + offset), part.data(), part.size());
   });
 }
 
@@ -337,9 +349,9 @@ void Executor::read(ValueId value, std::span<std::byte> data) const {
   OUTSIZE_CHECK(piece.offset >= 0);
   load_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<std::byte> part) {
     if (piece.tier == Tier::disk)
-      impl_->spill->read(piece.offset + offset, part);
+      impl_->memory->spill()->read(piece.offset + offset, part);
     else
-      std::memcpy(part.data(), impl_->arenas[static_cast<std::size_t>(piece.tier)]->data() + piece.offset + offset, part.size());
+      std::memcpy(part.data(), impl_->at(piece.tier, piece.offset + offset), part.size());
   });
 }
 
@@ -347,6 +359,6 @@ void Executor::step() { impl_->step(); }
 
 const Trace& Executor::trace() const { return impl_->trace; }
 
-std::int64_t Executor::measured_peak_bytes() const { return impl_->arenas[0]->touched_bytes(); }
+std::int64_t Executor::measured_peak_bytes() const { return impl_->memory->arena(Tier::device)->touched_bytes(); }
 
 }  // namespace outsize

@@ -7,6 +7,7 @@
 
 #include "backend/interface.h"
 #include "program/program.h"
+#include "run/memory.h"
 
 namespace outsize {
 
@@ -31,11 +32,17 @@ struct ExecutorOptions {
   std::int64_t canary_bytes = 0;  // as the program was lowered with
 };
 
-// Interprets a program: no allocation, no shape logic, no decision in a step. Owns the arenas, whose sizes are the program's peaks.
+// Memory that each of these programs fits into, one at a time.
+std::shared_ptr<Memory> make_memory(std::span<const Program* const> programs, Backend& backend, const ExecutorOptions& options);
+
+// Interprets a program: no allocation, no shape logic, no decision in a step.
 class Executor {
  public:
-  // Prepares every kernel and all memory. Keeps references to graph, program and backend.
+  // Prepares every kernel and memory of the program's peaks. Keeps references to graph, program and backend.
   Executor(const Graph& graph, const Program& program, Backend& backend, ExecutorOptions options = {});
+  // The same in the memory of a run, which must be large enough: persistent values are there already.
+  Executor(const Graph& graph, const Program& program, Backend& backend, std::shared_ptr<Memory> memory,
+           ExecutorOptions options = {});
   ~Executor();
 
   // Writes an input or persistent value before a step; `data` is dense row-major in the value's dtype. Throws UserError when the

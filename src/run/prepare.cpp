@@ -28,7 +28,8 @@ Plan make_plan(const Graph& graph, const Backend& backend, const Profile& profil
   return find_planner(options.planner).make(request);
 }
 
-Program make_program(const Graph& graph, const Plan& plan, Backend& backend, const Budgets& budgets) {
+Program make_program(const Graph& graph, const Plan& plan, Backend& backend, const PrepareOptions& chosen) {
+  const Budgets& budgets = chosen.budgets;
   LowerOptions options;
   options.storage = backend.storage();
   options.canary_bytes = kCanaryBytes;
@@ -36,6 +37,7 @@ Program make_program(const Graph& graph, const Plan& plan, Backend& backend, con
   options.device_budget = budgets.device;
   options.host_budget = budgets.host;
   options.disk_budget = budgets.disk;
+  options.layout = chosen.layout;
   return lower(graph, plan, options);
 }
 
@@ -76,7 +78,7 @@ Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, c
       throw;
     }
     try {
-      prepared.program = make_program(graph, prepared.plan, backend, options.budgets);
+      prepared.program = make_program(graph, prepared.plan, backend, options);
       break;
     } catch (const UserError& error) {
       if (options.plan_text.empty())

@@ -30,6 +30,7 @@ struct PrepareOptions {
   std::string plan_text;  // instead: a plan in the text form …
   std::string plan_file;  // … and what to call it in messages
   Budgets budgets;
+  const PersistentLayout* layout = nullptr;  // of the run that this is a further program of
 };
 
 // What one run needs beside its graph: the decisions, the checked program and its prediction.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -96,14 +97,22 @@ TensorEntry entry_of(std::string name, const ValueType& type) {
 
 }  // namespace
 
-Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed,
-                 const std::string& spill_directory)
-    : training_(std::move(training)), prepared_(std::move(prepared)), seed_(seed) {
+ExecutorOptions Trainer::executor_options(const std::string& spill_directory) {
   ExecutorOptions options;
   options.spill_directory = spill_directory;
   options.canary_bytes = kCanaryBytes;
   options.debug_memory = kCanaryBytes > 0;
-  executor_ = std::make_unique<Executor>(training_.graph, prepared_.program, backend, std::move(options));
+  return options;
+}
+
+Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed,
+                 const std::string& spill_directory)
+    : Trainer(std::move(training), prepared, backend, seed,
+              make_memory(std::array<const Program*, 1>{&prepared.program}, backend, executor_options(spill_directory))) {}
+
+Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed, std::shared_ptr<Memory> memory)
+    : training_(std::move(training)), prepared_(std::move(prepared)), seed_(seed) {
+  executor_ = std::make_unique<Executor>(training_.graph, prepared_.program, backend, std::move(memory), executor_options({}));
   initialise();
 }
 
@@ -166,8 +175,10 @@ std::vector<std::string> Trainer::load(const SafetensorsFile& file) {
     if (entry->type != ElementType::i64 || entry->shape != Dims{1})
       user_error("{}: tensor '{}' has type {} and shape {}, expected int64 and [1]", file.path(), kSteps, name_of(entry->type),
                  to_string(entry->shape));
-    std::memcpy(&steps_, file.read(*entry).data.data(), sizeof steps_);  // a model that counts no steps has no use for it
-    if (steps_ < 0) user_error("{}: tensor '{}' is {}, expected at least 0", file.path(), kSteps, steps_);
+    std::int64_t steps = 0;
+    std::memcpy(&steps, file.read(*entry).data.data(), sizeof steps);
+    if (steps < 0) user_error("{}: tensor '{}' is {}, expected at least 0", file.path(), kSteps, steps);
+    steps_ = steps;
     taken.insert(kSteps);
   }
   std::vector<std::string> ignored;
@@ -180,7 +191,7 @@ void Trainer::save(const std::string& path) const {
   std::vector<TensorEntry> entries;
   for (Role role : {Role::parameter, Role::state})
     for (ValueId id : persistent(role)) entries.push_back(entry_of(training_.graph.value(id).name, training_.graph.value(id).type));
-  if (counts_steps()) entries.push_back({kSteps, ElementType::i64, {1}, 0});
+  entries.push_back({kSteps, ElementType::i64, {1}, 0});
   write_safetensors(path, std::move(entries), [this](const TensorEntry& entry) {
     if (entry.name != kSteps) return read(training_.graph.find_value(entry.name));
     std::vector<std::byte> bytes(sizeof steps_);

@@ -52,6 +52,8 @@ class Trainer {
   // Parameters and states are filled as the graph says, from a generator keyed by `seed` and the value's name, so that neither
   // order nor plan matters. `backend` must outlive the trainer.
   Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed, const std::string& spill_directory = {});
+  // The same in the memory of a run that has other programs too.
+  Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed, std::shared_ptr<Memory> memory);
 
   // One step on `batch`; returns its loss. The graph's random key is (seed, number of steps before this one), low halves first.
   double step(const Batch& batch, double learning_rate);
@@ -60,10 +62,12 @@ class Trainer {
   std::int64_t measured_peak_bytes() const { return executor_->measured_peak_bytes(); }
 
   // Takes parameters and states from `file`. Every parameter must be there with its shape; a state that is not keeps its value.
-  // Where the number of the step matters, it goes on from the file's.
+  // The number of the step goes on from the file's, if it has one.
   // Returns the names of tensors that the model has not. Throws UserError naming file and tensor.
   std::vector<std::string> load(const SafetensorsFile& file);
-  // Writes parameters and states under their names and, where it matters, the number of steps made as "training.steps".
+  // Steps made, those before a resumption included.
+  std::int64_t steps() const { return steps_; }
+  // Writes parameters and states under their names, and the number of steps made as "training.steps".
   void save(const std::string& path) const;
   // Writes the last step's gradients as "grad.<name>" and `losses` as a float64 array "losses".
   void save_gradients(const std::string& path, const std::vector<double>& losses) const;
@@ -77,8 +81,7 @@ class Trainer {
 
  private:
   void initialise();
-  // Whether a step depends on how many were before it.
-  bool counts_steps() const { return training_.step.valid() || training_.random_key.valid(); }
+  static ExecutorOptions executor_options(const std::string& spill_directory);
   std::vector<ValueId> persistent(Role role) const;
   std::vector<std::byte> read(ValueId value) const;
   std::string sha256_of(Role role) const;

@@ -116,6 +116,17 @@ class Attention final : public OpDef {
       if (context.wants(i)) context.contribute(i, grads[static_cast<std::size_t>(i)]);
   }
 
+  // Without dropout, and so without its key.
+  void evaluate(EvaluationContext& context) const override {
+    const OpSite site = context.site();
+    if (site.number("p") == 0) return OpDef::evaluate(context);
+    std::vector<ValueId> inputs;
+    for (int i = 0; i + 1 < site.inputs(); ++i) inputs.push_back(context.input(i));
+    Attributes attributes = site.op.attributes;
+    attributes["p"] = 0.0;
+    context.emit("attention", std::move(inputs), std::move(attributes));
+  }
+
   // Samples and queries may be split; keys and features are needed whole.
   CallBoxes gather(const OpSite& site, const Box& output) const override {
     const AttentionShape shape = attention_shape(site);

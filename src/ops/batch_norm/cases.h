@@ -130,6 +130,21 @@ apply: y = batch_norm_apply(x, moments, gamma, beta)
 output y
 )",
        .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)"},
+      {.name = "evaluated",
+       .graph = R"(
+graph batch_norm_evaluated
+input x f32[2, 5, 3, 4]
+input mean f32[5]
+input var f32[5]
+param gamma f32[5] init=uniform:1
+param beta f32[5] init=uniform:1
+running: moments = batch_norm_running(mean, var) eps=0.01
+apply: y = batch_norm_apply(x, moments, gamma, beta)
+output y
+)",
+       .differentiate = false,
+       .torch = "F.batch_norm(x, mean, var, gamma, beta, training=False, eps=0.01)",
+       .positive = {"var"}},
       {.name = "bench",
        .graph = R"(
 graph batch_norm_bench

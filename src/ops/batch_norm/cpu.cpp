@@ -51,6 +51,25 @@ class Finalize : public Kernel {
   double eps_;
 };
 
+class Running : public Kernel {
+ public:
+  Running(std::int64_t channels, double eps) : channels_(channels), eps_(eps) {}
+  std::string name() const override { return "loops"; }
+  void run(const KernelRun& run) const override {
+    const float* const mean = f32(run.in[0]);
+    const float* const var = f32(run.in[1]);
+    double* const moments = f64(run.out[0]);
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      moments[c] = static_cast<double>(mean[c]);
+      moments[channels_ + c] = 1.0 / std::sqrt(static_cast<double>(var[c]) + eps_);
+    }
+  }
+
+ private:
+  std::int64_t channels_;
+  double eps_;
+};
+
 class Update : public Kernel {
  public:
   Update(std::int64_t channels, double momentum) : channels_(channels), momentum_(momentum) {}
@@ -212,6 +231,11 @@ std::unique_ptr<Kernel> make_finalize(const Call& call, const StorageRule&) {
   return std::make_unique<Finalize>(call.site.in(0).shape[1], call.site.number("eps"));
 }
 
+std::unique_ptr<Kernel> make_running(const Call& call, const StorageRule& storage) {
+  check(call, storage, call.site.in(0));
+  return std::make_unique<Running>(call.site.in(0).shape[0], call.site.number("eps"));
+}
+
 std::unique_ptr<Kernel> make_update(const Call& call, const StorageRule& storage) {
   check(call, storage, call.site.in(0));
   return std::make_unique<Update>(call.site.in(0).shape[0], call.site.number("momentum"));
@@ -244,6 +268,7 @@ std::unique_ptr<Kernel> make_grad_params(const Call& call, const StorageRule& st
 void cpu_batch_norm(KernelTable& table) {
   table.add("batch_norm_stats", make_stats);
   table.add("batch_norm_finalize", make_finalize);
+  table.add("batch_norm_running", make_running);
   table.add("batch_norm_update", make_update);
   table.add("batch_norm_apply", make_apply);
   table.add("batch_norm_grad_stats", make_grad_stats);

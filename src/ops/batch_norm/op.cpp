@@ -43,6 +43,13 @@ class WholeOp : public OpDef {
   bool cheap(const OpSite&) const final { return true; }
 };
 
+// The update of running statistics that reads these statistics, or nullptr: then the norm has none.
+const Op* update_of(const Graph& graph, ValueId stats) {
+  for (OpId reader : graph.value(stats).consumers)
+    if (graph.op(reader).def->kind() == "batch_norm_update") return &graph.op(reader);
+  return nullptr;
+}
+
 class Stats final : public OpDef {
  public:
   std::string_view kind() const override { return "batch_norm_stats"; }
@@ -57,6 +64,11 @@ class Stats final : public OpDef {
     return {statistic(3, channels)};
   }
   Role output_role(const OpSite&, int) const override { return Role::statistic; }
+
+  // Running statistics take their place.
+  void evaluate(EvaluationContext& context) const override {
+    if (!update_of(context.site().graph, context.site().op.outputs[0])) OpDef::evaluate(context);
+  }
 
   bool can_gather(const OpSite&) const override { return false; }
   Combine combine(const OpSite&, int) const override { return Combine::welford; }
@@ -74,6 +86,32 @@ class Finalize final : public WholeOp {
     return {statistic(2, expect_statistic(site, 0, 3))};
   }
   Role output_role(const OpSite&, int) const override { return Role::statistic; }
+
+  void evaluate(EvaluationContext& context) const override {
+    const OpSite site = context.site();
+    const Op* const update = update_of(site.graph, site.op.inputs[0]);
+    if (!update) return OpDef::evaluate(context);
+    context.emit("batch_norm_running", {context.value(update->inputs[0]), context.value(update->inputs[1])},
+                 {{"eps", site.number("eps")}});
+  }
+};
+
+class Running final : public WholeOp {
+ public:
+  std::string_view kind() const override { return "batch_norm_running"; }
+  std::string_view help() const override { return "running mean and 1 / sqrt(running variance + eps), as f64[2, C]"; }
+  std::vector<std::string_view> input_names() const override { return {"running_mean", "running_var"}; }
+  std::vector<AttributeSpec> attribute_specs() const override { return {{"eps", 1e-5, "added to the variance"}}; }
+
+  std::vector<ValueType> infer(const OpSite& site) const override {
+    if (!(site.number("eps") >= 0)) user_error("eps must not be negative, found {}", site.number("eps"));
+    expect_plain(site, 0, 1, "[C]");
+    expect_type(site, 1, site.in(0), "as running_mean");
+    return {statistic(2, site.in(0).shape[0])};
+  }
+  Role output_role(const OpSite&, int) const override { return Role::statistic; }
+  // Running statistics are what was observed; no gradient flows into them.
+  void gradient(GradientContext&) const override {}
 };
 
 class Update final : public WholeOp {
@@ -91,6 +129,7 @@ class Update final : public WholeOp {
 
   // What has been observed has no influence on the loss of this step.
   void gradient(GradientContext&) const override {}
+  void evaluate(EvaluationContext&) const override {}
   std::vector<InPlacePair> updates(const OpSite&) const override { return {{0, 0}, {1, 1}}; }
 };
 
@@ -225,12 +264,13 @@ class GradParams final : public WholeOp {
 void define_batch_norm(OpList& list) {
   static const Stats stats;
   static const Finalize finalize;
+  static const Running running;
   static const Update update;
   static const Apply apply;
   static const GradStats grad_stats;
   static const GradApply grad_apply;
   static const GradParams grad_params;
-  list.insert(list.end(), {&stats, &finalize, &update, &apply, &grad_stats, &grad_apply, &grad_params});
+  list.insert(list.end(), {&stats, &finalize, &running, &update, &apply, &grad_stats, &grad_apply, &grad_params});
 }
 
 }  // namespace outsize

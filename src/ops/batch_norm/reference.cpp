@@ -47,6 +47,19 @@ void finalize(const ReferenceCall& call) {
   }
 }
 
+void running(const ReferenceCall& call) {
+  const auto moments = call.out<double>(0);
+  const double eps = call.site().number("eps");
+  dispatch(call.in_type(0).dtype, [&]<class T>() {
+    const auto mean = call.in<T>(0);
+    const auto var = call.in<T>(1);
+    for (std::int64_t c = 0; c < call.in_type(0).shape[0]; ++c) {
+      moments(kMomentMean, c) = static_cast<double>(mean(c));
+      moments(kInvStd, c) = 1 / std::sqrt(static_cast<double>(var(c)) + eps);
+    }
+  });
+}
+
 void update(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     const auto mean = call.in<T>(0);
@@ -141,6 +154,7 @@ void grad_params(const ReferenceCall& call) {
 void reference_batch_norm(KernelTable& table) {
   table.add("batch_norm_stats", reference_kernel<stats>);
   table.add("batch_norm_finalize", reference_kernel<finalize>);
+  table.add("batch_norm_running", reference_kernel<running>);
   table.add("batch_norm_update", reference_kernel<update>);
   table.add("batch_norm_apply", reference_kernel<apply>);
   table.add("batch_norm_grad_stats", reference_kernel<grad_stats>);

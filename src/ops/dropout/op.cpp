@@ -38,6 +38,9 @@ class Dropout final : public OpDef {
     context.contribute(0, context.emit("dropout", "grad", {context.gradient(0), context.input(1)}, std::move(attributes))[0]);
   }
 
+  // Nothing is dropped.
+  void evaluate(EvaluationContext& context) const override { context.replace(0, context.input(0)); }
+
   // The key whole, also for an x of its shape.
   CallBoxes gather(const OpSite& site, const Box& output) const override {
     return {{output, Box::whole(site.in(1).shape)}, {output}};

@@ -1,20 +1,8 @@
-#include "ops/expect.h"
+#include "ops/logits.h"
 #include "ops/registry.h"
 
 namespace outsize {
 namespace {
-
-constexpr int kLogits = 0, kLabels = 1;
-
-int class_dim(const ValueType& logits) { return logits.format == Format::map ? 1 : logits.shape.rank() - 1; }
-
-// The coordinates of logits without the one of the class.
-Dims without_class(const ValueType& logits, const Dims& dims) {
-  Dims rest;
-  for (int i = 0; i < dims.rank(); ++i)
-    if (i != class_dim(logits)) rest.push_back(dims[i]);
-  return rest;
-}
 
 std::vector<AttributeSpec> specs() {
   return {{"label_smoothing", 0.0, "the share of the target that is spread over all classes"},
@@ -28,23 +16,10 @@ Attributes shared_attributes(const OpSite& site) {
 ValueType loss_type(const OpSite& site) { return {site.in(kLogits).dtype, {1}, Format::plain}; }
 
 void expect_inputs(const OpSite& site, int count_input) {
-  expect_float(site, kLogits);
-  const ValueType& logits = site.in(kLogits);
-  if (logits.shape.rank() < 2) user_error("input logits must be plain [..., K] or a map [N, K, ...], found {}", to_string(logits));
-  expect_type(site, kLabels, {DType::i32, without_class(logits, logits.shape), Format::plain}, "one label a row of logits");
+  expect_logits_and_labels(site);
   if (site.inputs() > count_input) expect_type(site, count_input, loss_type(site), "one number of the logits' type");
   const double smoothing = site.number("label_smoothing");
   if (!(smoothing >= 0 && smoothing <= 1)) user_error("attribute label_smoothing must be in [0, 1], found {}", smoothing);
-}
-
-// All classes of the rows of `box`.
-Box logits_box(const OpSite& site, Box box) {
-  const int dim = class_dim(site.in(kLogits));
-  box.set(dim, {0, site.in(kLogits).shape[dim]});
-  return box;
-}
-Box labels_box(const OpSite& site, const Box& box) {
-  return {without_class(site.in(kLogits), box.lo), without_class(site.in(kLogits), box.hi)};
 }
 
 class SoftmaxCrossEntropy final : public OpDef {

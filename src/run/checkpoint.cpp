@@ -1,0 +1,129 @@
+#include "run/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "data/file.h"
+
+namespace outsize {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::size_t kKept = 2;
+
+std::string stem_of(std::int64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
+
+// The steps of all descriptions in a directory, ascending.
+std::vector<std::int64_t> steps_in(const std::string& directory) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix) || !name.ends_with(".json")) continue;
+    std::int64_t step = 0;
+    if (parse_integer(std::string_view(name).substr(kPrefix.size(), name.size() - kPrefix.size() - 5), step)) steps.push_back(step);
+  }
+  if (error) user_error("{}: cannot be read: {}", directory, error.message());
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  OutputFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
+  const std::string path = (fs::path(directory) / (stem_of(step) + ".json")).string();
+  Checkpoint found;
+  std::int64_t weights_bytes = 0;
+  try {
+    const Json json = Json::parse(read_text(path));
+    if (const int format = json.at("format"); format != kFormat)
+      user_error("{}: has format {}, expected {}", path, format, kFormat);
+    RunState& state = found.state;
+    state.model = json.at("model");
+    state.settings = json.at("settings");
+    state.backend = json.at("backend");
+    state.seed = json.at("seed");
+    state.step = json.at("step");
+    state.plan = json.at("plan");
+    state.kernels = json.at("kernels").get<std::vector<std::string>>();
+    found.weights = (fs::path(directory) / json.at("weights").get<std::string>()).string();
+    weights_bytes = json.at("weights_bytes");
+  } catch (const Json::exception& error) {
+    user_error("{}: is not the description of a checkpoint: {}", path, error.what());
+  }
+  const InputFile weights(found.weights);
+  if (weights.size() != weights_bytes)
+    user_error("{}: has {} bytes, but {} says {}", found.weights, weights.size(), path, weights_bytes);
+  return found;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::string& directory, const RunState& state, const Trainer& trainer) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) user_error("{}: cannot be made: {}", directory, error.message());
+  const std::string stem = stem_of(state.step);
+  const std::string weights = (fs::path(directory) / (stem + ".safetensors")).string();
+  trainer.save(weights);
+  const Json json{{"format", kFormat},
+                  {"model", state.model},
+                  {"settings", state.settings},
+                  {"backend", state.backend},
+                  {"seed", state.seed},
+                  {"step", state.step},
+                  {"weights", stem + ".safetensors"},
+                  {"weights_bytes", InputFile(weights).size()},
+                  {"kernels", state.kernels},
+                  {"plan", state.plan}};
+  write_text((fs::path(directory) / (stem + ".json")).string(), json.dump(1) + "\n");
+
+  const std::vector<std::int64_t> steps = steps_in(directory);
+  for (std::size_t i = 0; i + kKept < steps.size(); ++i)
+    for (const char* suffix : {".json", ".safetensors"}) fs::remove(fs::path(directory) / (stem_of(steps[i]) + suffix), error);
+}
+
+Checkpoint find_checkpoint(const std::string& directory) {
+  if (!fs::is_directory(directory)) user_error("{}: is not a directory of checkpoints", directory);
+  std::string wrong;
+  const std::vector<std::int64_t> steps = steps_in(directory);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    try {
+      return read_checkpoint(directory, *step);
+    } catch (const UserError& error) {
+      wrong += fmt::format("; {}", error.what());
+    }
+  }
+  user_error("{}: holds no whole checkpoint{}", directory, wrong);
+}
+
+void expect_same_run(const RunState& then, const RunState& now, const std::string& directory) {
+  const auto expect = [&](std::string_view what, const std::string& was, const std::string& is) {
+    if (was != is) user_error("{}: the checkpoint's {} is {}, but this run's is {}", directory, what, was, is);
+  };
+  expect("model", then.model, now.model);
+  expect("backend", then.backend, now.backend);
+  expect("seed", std::to_string(then.seed), std::to_string(now.seed));
+  expect("settings", then.settings, now.settings);
+}
+
+std::vector<std::string> kernel_table(const Graph& graph, const Program& program, Backend& backend) {
+  std::vector<std::string> table;
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.action == Action::kernel)
+      table.push_back(fmt::format("{}: {}", graph.op(instruction.op).name, backend.kernel(call_of(graph, instruction))->name()));
+  return table;
+}
+
+}  // namespace outsize

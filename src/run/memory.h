@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "run/arena.h"
+#include "run/spill_file.h"
+
+namespace outsize {
+
+// The memory of a run, one arena a tier, which all its programs use in turn.
+class Memory {
+ public:
+  using Sizes = std::array<std::int64_t, 3>;  // bytes by tier
+
+  // The device arena is filled with the pattern that shows what was touched. `guard_bytes` lie behind each arena.
+  Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, const std::string& spill_directory);
+
+  const Sizes& sizes() const { return sizes_; }
+  // nullptr where the tier has no bytes, and for the disk.
+  Arena* arena(Tier tier) const { return tier == Tier::disk ? nullptr : arenas_[static_cast<std::size_t>(tier)].get(); }
+  SpillFile* spill() const { return spill_.get(); }
+
+  // Takes over the first bytes of every tier of another memory: the persistent values of its run.
+  void copy_from(const Memory& other, const Sizes& ends);
+
+ private:
+  Sizes sizes_;
+  std::array<std::unique_ptr<Arena>, 2> arenas_;  // device, host
+  std::unique_ptr<SpillFile> spill_;
+};
+
+}  // namespace outsize
