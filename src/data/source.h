@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,16 @@ struct BatchSpec {
 struct Batch {
   std::vector<std::byte> x;
   std::vector<std::byte> y;
+  std::int64_t samples = 0;  // an epoch's last batch may have fewer than its spec
+  Dims x_shape, y_shape;     // samples first
 };
+
+// The first of `values` that is neither in [0, limit) nor `ignored`; their number when there is none.
+inline std::int64_t find_outside(std::span<const std::int32_t> values, std::int64_t limit, std::optional<std::int64_t> ignored) {
+  std::size_t i = 0;
+  while (i < values.size() && ((values[i] >= 0 && values[i] < limit) || (ignored && values[i] == *ignored))) ++i;
+  return static_cast<std::int64_t>(i);
+}
 
 // Where batches come from. Batch i is always the same, whenever it is asked for.
 class DataSource {
@@ -41,14 +51,8 @@ class DataSource {
   virtual void fill(std::int64_t step, Batch& batch) const = 0;
 };
 
-// A task that can be learnt, drawn from `seed`: each class is a pattern of low frequency, each sample a pattern plus noise. Targets
-// are a second pattern of the sample's class; labels of every position say how high its pattern is there. Where x holds tokens, a
-// class is a cycle of a few tokens, of which some are replaced by noise, and labels of every position are the cycle's next token.
+// The synthetic task, and the arrays of an .npz file without an incomplete last batch (data/datasets.h), as sources.
 std::unique_ptr<DataSource> make_synthetic_source(const BatchSpec& spec, std::uint64_t seed);
-
-// The arrays `x` (float32, float64, or uint8 that is scaled to [0, 1]; whole numbers of any type where it holds tokens) and `y` of
-// an .npz file. An incomplete last batch is left out. With `shuffle` each epoch has its own order, drawn from `seed`. Throws
-// UserError when the arrays do not fit the spec.
 std::unique_ptr<DataSource> make_npz_source(const std::string& path, const BatchSpec& spec, bool shuffle, std::uint64_t seed);
 
 }  // namespace outsize

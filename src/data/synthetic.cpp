@@ -4,7 +4,8 @@
 #include <numbers>
 
 #include "base/philox.h"
-#include "data/source.h"
+#include "data/datasets.h"
+#include "data/window.h"
 
 namespace outsize {
 
@@ -18,26 +19,28 @@ constexpr std::int64_t kCycle = 6;        // tokens until a sequence repeats
 constexpr std::int64_t kMostTokens = 64;  // that cycles are made of
 constexpr double kTokenNoise = 0.1;       // the share of tokens that are noise
 
-// A value as [samples][planes][rows][columns], whatever its rank.
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// A sample's value as [planes][rows][columns], whatever its rank.
 struct Layout {
   std::int64_t planes = 1;
   std::int64_t rows = 1;
   std::int64_t columns = 1;
 
-  explicit Layout(const Dims& shape) {
-    const int rank = shape.rank();
-    if (rank > 1) columns = shape[rank - 1];
-    if (rank > 2) planes = shape[1];
-    for (int i = 2; i < rank - 1; ++i) rows *= shape[i];
+  explicit Layout(const Dims& extents) {
+    const int rank = extents.rank();
+    if (rank > 0) columns = extents[rank - 1];
+    if (rank > 1) planes = extents[0];
+    for (int i = 1; i < rank - 1; ++i) rows *= extents[i];
   }
-  // Of the positions of samples: there are no planes.
-  static Layout of_positions(const Dims& shape) {
-    Layout layout(Dims{shape[0]});
-    layout.columns = shape[shape.rank() - 1];
-    for (int i = 1; i < shape.rank() - 1; ++i) layout.rows *= shape[i];
+  // Of the positions of a sample: there are no planes.
+  static Layout of_positions(const Dims& extents) {
+    Layout layout(Dims{});
+    layout.columns = extents[extents.rank() - 1];
+    for (int i = 0; i < extents.rank() - 1; ++i) layout.rows *= extents[i];
     return layout;
   }
-  std::int64_t sample_elements() const { return planes * rows * columns; }
+  std::int64_t elements() const { return planes * rows * columns; }
 };
 
 // One period of cosines a row and a column: the pattern of (class, plane) is their product.
@@ -59,134 +62,155 @@ struct Pattern {
   }
 };
 
-class SyntheticSource final : public DataSource {
+// What all samples share.
+struct Task {
+  BatchSpec spec;
+  std::uint64_t seed = 0;
+  std::string part;  // "" or ".test": other samples of the same classes
+  std::int64_t classes = 0;
+
+  RandomStream stream(std::string_view name) const { return {seed, fmt::format("synthetic.{}{}", name, part)}; }
+  RandomStream of_class(std::string_view name, std::int64_t chosen) const {
+    return {seed, fmt::format("synthetic.{}{}", name, chosen)};
+  }
+  // Cycles are of tokens that are classes too, so that the next one can be a label.
+  std::int64_t tokens() const {
+    const std::int64_t most = std::min(spec.x_classes, kMostTokens);
+    return spec.classes > 0 && spec.y_shape.rank() > 1 ? std::min(most, spec.classes) : most;
+  }
+};
+
+class SyntheticSample final : public Sample {
  public:
-  SyntheticSource(const BatchSpec& spec, std::uint64_t seed)
-      : spec_(spec), seed_(seed), classes_(spec.classes > 0 ? std::min(spec.classes, kMostClasses) : kMostClasses) {}
+  SyntheticSample(const Task& task, std::int64_t index)
+      : task_(task),
+        index_(index),
+        class_(task.stream("class").below(static_cast<std::uint64_t>(index), task.classes)),
+        start_(task.stream("start").below(static_cast<std::uint64_t>(index), kCycle)),
+        cycle_(task.of_class("cycle", class_)) {}
 
-  std::string name() const override { return "synthetic"; }
-  std::int64_t batches_per_epoch() const override { return 0; }
+  Dims x_extents() const override { return without_first(task_.spec.x_shape); }
+  Dims y_extents() const override { return without_first(task_.spec.y_shape); }
 
-  void fill(std::int64_t step, Batch& batch) const override {
-    const RandomStream drawn(seed_, "synthetic.class");
-    std::vector<std::int64_t> chosen;
-    for (std::int64_t i = 0; i < spec_.batch(); ++i)
-      chosen.push_back(drawn.below(static_cast<std::uint64_t>(step * spec_.batch() + i), classes_));
-    if (spec_.x_dtype == DType::i32)
-      fill_tokens(batch.x, step, chosen);
+  void read_x(const Box& window, DType dtype, std::byte* out) const override {
+    if (dtype == DType::i32)
+      read_tokens(window, out);
     else
-      fill_patterns(batch.x, spec_.x_dtype, spec_.x_shape, "x", step, chosen);
-    if (spec_.classes == 0)
-      fill_patterns(batch.y, spec_.y_dtype, spec_.y_shape, "target", step, chosen);
-    else if (spec_.y_shape.rank() == 1)
-      integers_of(batch.y, static_cast<std::int64_t>(chosen.size()), [&](std::int64_t sample) { return chosen[at(sample)]; });
-    else if (spec_.x_dtype == DType::i32)
-      fill_next_tokens(batch.y, step, chosen);
+      read_patterns(x_extents(), "x", window, dtype, out);
+  }
+  void read_y(const Box& window, DType dtype, std::byte* out) const override {
+    if (task_.spec.classes == 0)
+      read_patterns(y_extents(), "target", window, dtype, out);
+    else if (y_extents().rank() == 0)
+      integers(window, out, [&](std::int64_t) { return class_; });
+    else if (task_.spec.x_dtype == DType::i32)
+      integers(window, out, [&](std::int64_t i) { return cycle_token(i + 1); });
     else
-      fill_levels(batch.y, chosen);
+      read_levels(window, out);
   }
 
  private:
-  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-  // `count` integers, element i is `value(i)`.
+  // Element i of y is `value(i)`.
   template <class Value>
-  static void integers_of(std::vector<std::byte>& out, std::int64_t count, const Value& value) {
-    out.resize(at(count) * sizeof(std::int32_t));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto integer = static_cast<std::int32_t>(value(i));
-      std::memcpy(out.data() + at(i) * sizeof integer, &integer, sizeof integer);
-    }
-  }
-
-  // Cycles are of tokens that are classes too, so that the next one can be a label.
-  std::int64_t tokens() const {
-    const std::int64_t most = std::min(spec_.x_classes, kMostTokens);
-    return spec_.classes > 0 && spec_.y_shape.rank() > 1 ? std::min(most, spec_.classes) : most;
-  }
-  // Token t of a sequence without noise; a sample starts anywhere in its cycle.
-  std::int64_t cycle_token(std::int64_t chosen, std::int64_t sample, std::int64_t t) const {
-    const RandomStream cycle(seed_, fmt::format("synthetic.cycle{}", chosen));
-    const std::int64_t start = RandomStream(seed_, "synthetic.start").below(static_cast<std::uint64_t>(sample), kCycle);
-    return cycle.below(static_cast<std::uint64_t>((start + t) % kCycle), tokens());
-  }
-
-  void fill_tokens(std::vector<std::byte>& out, std::int64_t step, const std::vector<std::int64_t>& chosen) const {
-    const RandomStream noise(seed_, "synthetic.tokens.noise"), replaced(seed_, "synthetic.tokens.replaced");
-    const std::int64_t length = spec_.x_shape.product() / spec_.batch();
-    integers_of(out, spec_.x_shape.product(), [&](std::int64_t i) {
-      const std::int64_t sample = step * spec_.batch() + i / length;
-      const auto index = static_cast<std::uint64_t>(sample * length + i % length);
-      if (replaced.uniform(index) < kTokenNoise) return noise.below(index, tokens());
-      return cycle_token(chosen[at(i / length)], sample, i % length);
+  void integers(const Box& window, std::byte* out, const Value& value) const {
+    for_each_row(y_extents(), window, [&](std::int64_t offset, std::int64_t count) {
+      for (std::int64_t i = offset; i < offset + count; ++i, out += sizeof(std::int32_t)) {
+        const auto integer = static_cast<std::int32_t>(value(i));
+        std::memcpy(out, &integer, sizeof integer);
+      }
     });
   }
 
-  void fill_next_tokens(std::vector<std::byte>& out, std::int64_t step, const std::vector<std::int64_t>& chosen) const {
-    const std::int64_t length = spec_.y_shape.product() / spec_.batch();
-    integers_of(out, spec_.y_shape.product(), [&](std::int64_t i) {
-      return cycle_token(chosen[at(i / length)], step * spec_.batch() + i / length, i % length + 1);
+  // Token t of the sequence without noise; a sample starts anywhere in its cycle.
+  std::int64_t cycle_token(std::int64_t t) const {
+    return cycle_.below(static_cast<std::uint64_t>((start_ + t) % kCycle), task_.tokens());
+  }
+
+  void read_tokens(const Box& window, std::byte* out) const {
+    const RandomStream noise = task_.stream("tokens.noise"), replaced = task_.stream("tokens.replaced");
+    const std::int64_t length = x_extents().product();
+    for_each_row(x_extents(), window, [&](std::int64_t offset, std::int64_t count) {
+      for (std::int64_t i = offset; i < offset + count; ++i, out += sizeof(std::int32_t)) {
+        const auto index = static_cast<std::uint64_t>(index_ * length + i);
+        const bool noisy = replaced.uniform(index) < kTokenNoise;
+        const auto token = static_cast<std::int32_t>(noisy ? noise.below(index, task_.tokens()) : cycle_token(i));
+        std::memcpy(out, &token, sizeof token);
+      }
     });
   }
 
   // Which of a few levels the pattern of x's first plane has at each position: with two, its sign.
-  void fill_levels(std::vector<std::byte>& out, const std::vector<std::int64_t>& chosen) const {
-    const Layout layout = Layout::of_positions(spec_.y_shape);
-    const std::int64_t levels = std::min(spec_.classes, kMostLevels);
-    std::vector<Pattern> patterns;
-    for (std::int64_t c = 0; c < classes_; ++c)
-      patterns.emplace_back(RandomStream(seed_, fmt::format("synthetic.x.class{}", c)), 0, layout);
-    const std::int64_t positions = layout.sample_elements();
-    integers_of(out, spec_.y_shape.product(), [&](std::int64_t i) {
-      const Pattern& pattern = patterns[at(chosen[at(i / positions)])];
-      const float height = pattern.by_row[at(i % positions / layout.columns)] * pattern.by_column[at(i % layout.columns)];
+  void read_levels(const Box& window, std::byte* out) const {
+    const Layout layout = Layout::of_positions(y_extents());
+    const std::int64_t levels = std::min(task_.spec.classes, kMostLevels);
+    const Pattern pattern(task_.of_class("x.class", class_), 0, layout);
+    integers(window, out, [&](std::int64_t i) {
+      const float height = pattern.by_row[at(i / layout.columns)] * pattern.by_column[at(i % layout.columns)];
       return std::clamp<std::int64_t>(static_cast<std::int64_t>((height + 1) / 2 * static_cast<float>(levels)), 0, levels - 1);
     });
   }
 
-  void fill_patterns(std::vector<std::byte>& out, DType dtype, const Dims& shape, const char* what, std::int64_t step,
-                     const std::vector<std::int64_t>& chosen) const {
-    out.resize(static_cast<std::size_t>(shape.product() * size_of(dtype)));
+  void read_patterns(const Dims& extents, const char* what, const Box& window, DType dtype, std::byte* out) const {
     if (dtype == DType::f64)
-      fill_as(reinterpret_cast<double*>(out.data()), Layout(shape), what, step, chosen);
+      read_as(extents, what, window, reinterpret_cast<double*>(out));
     else
-      fill_as(reinterpret_cast<float*>(out.data()), Layout(shape), what, step, chosen);
+      read_as(extents, what, window, reinterpret_cast<float*>(out));
   }
 
   template <class T>
-  void fill_as(T* out, const Layout& layout, const char* what, std::int64_t step, const std::vector<std::int64_t>& chosen) const {
-    const RandomStream noise(seed_, fmt::format("synthetic.{}.noise", what));
-    for (std::size_t sample = 0; sample < chosen.size(); ++sample) {
-      const RandomStream shape_of_class(seed_, fmt::format("synthetic.{}.class{}", what, chosen[sample]));
-      const auto index = step * spec_.batch() + static_cast<std::int64_t>(sample);
-      // Whole blocks of four a sample, so that a sample's noise does not depend on the batch size.
-      auto block = static_cast<std::uint64_t>(index) * static_cast<std::uint64_t>((layout.sample_elements() + 3) / 4);
-      std::array<std::uint32_t, 4> words{};
-      std::size_t used = 4;
-      for (std::int64_t plane = 0; plane < layout.planes; ++plane) {
-        const Pattern pattern(shape_of_class, plane, layout);
-        for (float row : pattern.by_row)
-          for (float column : pattern.by_column) {
-            if (used == 4) {
-              words = noise.block(block++);
-              used = 0;
-            }
-            const float unit = static_cast<float>(words[used++]) * 0x1p-31F - 1;
-            *out++ = static_cast<T>(row * column + static_cast<float>(kNoise) * unit);
-          }
+  void read_as(const Dims& extents, const char* what, const Box& window, T* out) const {
+    const Layout layout(extents);
+    const RandomStream noise = task_.stream(fmt::format("{}.noise", what));
+    const RandomStream shape_of_class = task_.of_class(fmt::format("{}.class", what), class_);
+    // Whole blocks of four a sample.
+    const auto first_block = static_cast<std::uint64_t>(index_) * static_cast<std::uint64_t>((layout.elements() + 3) / 4);
+    std::unique_ptr<Pattern> pattern;
+    std::int64_t plane = -1;
+    for_each_row(extents, window, [&](std::int64_t offset, std::int64_t count) {
+      if (const std::int64_t of_row = offset / (layout.rows * layout.columns); of_row != plane) {
+        plane = of_row;
+        pattern = std::make_unique<Pattern>(shape_of_class, plane, layout);
       }
-    }
+      const float row = pattern->by_row[at(offset / layout.columns % layout.rows)];
+      const float* columns = pattern->by_column.data() + offset % layout.columns;
+      std::array<std::uint32_t, 4> words{};
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t element = offset + i;
+        if (i == 0 || element % 4 == 0) words = noise.block(first_block + static_cast<std::uint64_t>(element / 4));
+        const float unit = static_cast<float>(words[at(element % 4)]) * 0x1p-31F - 1;
+        *out++ = static_cast<T>(row * columns[i] + static_cast<float>(kNoise) * unit);
+      }
+    });
   }
 
-  BatchSpec spec_;
-  std::uint64_t seed_;
-  std::int64_t classes_;
+  const Task& task_;
+  std::int64_t index_;
+  std::int64_t class_;
+  std::int64_t start_;  // in its class's cycle of tokens
+  RandomStream cycle_;
+};
+
+class SyntheticDataset final : public Dataset {
+ public:
+  explicit SyntheticDataset(const DataOptions& options)
+      : task_{options.spec, options.seed, options.part == Part::test ? ".test" : "",
+              options.spec.classes > 0 ? std::min(options.spec.classes, kMostClasses) : kMostClasses} {
+    if (task_.spec.x_shape.product() == 0) user_error("synthetic samples have the model's size; give --image");
+  }
+
+  std::string name() const override { return "synthetic"; }
+  std::string description() const override { return fmt::format("a synthetic task of {} classes", task_.classes); }
+  std::int64_t size() const override { return 0; }
+  std::unique_ptr<Sample> open(std::int64_t index) const override { return std::make_unique<SyntheticSample>(task_, index); }
+
+ private:
+  Task task_;
 };
 
 }  // namespace
 
-std::unique_ptr<DataSource> make_synthetic_source(const BatchSpec& spec, std::uint64_t seed) {
-  return std::make_unique<SyntheticSource>(spec, seed);
+std::shared_ptr<const Dataset> make_synthetic_dataset(const DataOptions& options) {
+  return std::make_shared<SyntheticDataset>(options);
 }
 
 }  // namespace outsize

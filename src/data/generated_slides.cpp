@@ -1,0 +1,281 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/philox.h"
+#include "base/text.h"
+#include "data/datasets.h"
+#include "data/pixels.h"
+
+namespace outsize {
+
+namespace {
+
+constexpr std::int64_t kMostExtent = 100'000;
+constexpr std::int64_t kSpotCell = 32;      // one spot at most in each square of this side
+constexpr std::int64_t kStripedRadius = 8;  // of the spots that tell the class
+// The side of the squares that have one striped spot each: a few in a small image, and rare in a large one.
+constexpr std::int64_t kLeastStripedCell = 24, kMostStripedCell = 512, kStripedCellsAcross = 4;
+constexpr int kStripes = 70;  // their amplitude
+constexpr std::array<int, 3> kSpotColour{100, 80, 130};
+constexpr std::array<int, 3> kTissueColour{205, 165, 190};
+
+// Uneven colour: random levels on a lattice, interpolated in between.
+struct Octave {
+  std::string_view name;
+  std::int64_t spacing;
+  std::int64_t amplitude;
+};
+constexpr std::array<Octave, 2> kOctaves{{{"fine", 32, 14}, {"coarse", 512, 24}}};
+
+// A class: stripes across this direction, and their period along it.
+struct Stripes {
+  std::int64_t by_column, by_row, period;
+};
+constexpr std::array<Stripes, 8> kClasses{
+    {{1, 0, 4}, {0, 1, 4}, {1, 1, 6}, {1, -1, 6}, {1, 0, 8}, {0, 1, 8}, {1, 1, 12}, {1, -1, 12}}};
+
+std::int64_t modulo(std::int64_t value, std::int64_t by) { return (value % by + by) % by; }
+
+// Half the width of a disc at a distance from its centre; below 0 outside.
+std::int64_t half_width(std::int64_t radius, std::int64_t distance) {
+  std::int64_t width = -1;
+  while ((width + 1) * (width + 1) + distance * distance <= radius * radius) ++width;
+  return width;
+}
+
+// Everything is made of whole numbers that belong to places of the slide, so that a pixel is the same in every window, on every
+// machine.
+class GeneratedSlide final : public PixelSample {
+ public:
+  // `positions`: y is a label map.
+  GeneratedSlide(const PixelScale& scale, std::uint64_t seed, const std::string& name, std::int64_t chosen, std::int64_t rows,
+                 std::int64_t columns, bool positions)
+      : PixelSample(scale),
+        tissue_{RandomStream(seed, name + ".fine"), RandomStream(seed, name + ".coarse")},
+        grain_(seed, name + ".grain"),
+        spots_(seed, name + ".spots"),
+        striped_(seed, name + ".striped"),
+        channels_(scale.channels()),
+        class_(chosen),
+        rows_(rows),
+        columns_(columns),
+        cell_(std::clamp(std::min(rows, columns) / kStripedCellsAcross, kLeastStripedCell, kMostStripedCell)),
+        positions_(positions) {
+    const auto words = RandomStream(seed, name + ".tint").block(0);
+    for (std::size_t c = 0; c < 3; ++c) tint_[c] = kTissueColour[c] + static_cast<int>(words[c] % 31) - 15;
+  }
+
+  Dims y_extents() const override { return positions_ ? Dims{rows_, columns_} : Dims{}; }
+  void read_y(const Box& window, DType dtype, std::byte* out) const override {
+    OUTSIZE_CHECK(dtype == DType::i32);
+    auto* labels = reinterpret_cast<std::int32_t*>(out);
+    if (!positions_) {
+      *labels = static_cast<std::int32_t>(class_);
+      return;
+    }
+    const Interval columns = window[1];
+    for (std::int64_t row = window.lo[0]; row < window.hi[0]; ++row, labels += columns.size()) {
+      std::fill_n(labels, columns.size(), 0);
+      for_each_striped(row, columns, [&](Interval span, std::uint32_t) {
+        std::fill(labels + span.lo - columns.lo, labels + span.hi - columns.lo, static_cast<std::int32_t>(1 + class_));
+      });
+    }
+  }
+
+ protected:
+  std::int64_t rows() const override { return rows_; }
+  std::int64_t columns() const override { return columns_; }
+  void read_pixels(Interval rows, Interval columns, std::uint8_t* out) const override {
+    std::vector<int> level(static_cast<std::size_t>(columns.size()));
+    std::vector<std::array<int, 3>> colour(level.size());
+    for (std::int64_t row = rows.lo; row < rows.hi; ++row) {
+      std::ranges::fill(colour, tint_);
+      std::ranges::fill(level, 0);
+      for (std::size_t i = 0; i < kOctaves.size(); ++i) add_octave(kOctaves[i], tissue_[i], row, columns, level);
+      paint_spots(row, columns, colour, level);
+      paint_striped(row, columns, colour, level);
+      add_grain(row, columns, level);
+      for (std::size_t i = 0; i < level.size(); ++i, out += channels_) write(colour[i], level[i], out);
+    }
+  }
+
+ private:
+  using Colours = std::vector<std::array<int, 3>>;
+
+  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+  void write(const std::array<int, 3>& colour, int level, std::uint8_t* out) const {
+    std::array<std::uint8_t, 3> rgb{};
+    for (std::size_t c = 0; c < 3; ++c) rgb[c] = static_cast<std::uint8_t>(std::clamp(colour[c] + level, 0, 255));
+    if (channels_ == 1)
+      *out = static_cast<std::uint8_t>((rgb[0] + rgb[1] + rgb[2]) / 3);
+    else
+      std::memcpy(out, rgb.data(), 3);
+  }
+
+  void add_octave(const Octave& octave, const RandomStream& lattice, std::int64_t row, Interval columns,
+                  std::vector<int>& level) const {
+    const std::int64_t side = octave.spacing, across = columns_ / side + 2;
+    const std::int64_t above = row / side, down = row % side;
+    // Between the lattice's rows, at one of its columns; `side` times too large.
+    const auto between_rows = [&](std::int64_t column) {
+      const auto value = [&](std::int64_t r) {
+        return static_cast<std::int64_t>(lattice.block(static_cast<std::uint64_t>(r * across + column))[0] & 255);
+      };
+      return value(above) * (side - down) + value(above + 1) * down;
+    };
+    std::int64_t left_column = -1, left = 0, right = 0;
+    for (std::int64_t x = columns.lo; x < columns.hi; ++x) {
+      if (const std::int64_t column = x / side; column != left_column) {
+        left = column == left_column + 1 && left_column >= 0 ? right : between_rows(column);
+        right = between_rows(column + 1);
+        left_column = column;
+      }
+      const std::int64_t sum = left * (side - x % side) + right * (x % side);
+      level[at(x - columns.lo)] += static_cast<int>(sum * octave.amplitude / (side * side * 128) - octave.amplitude);
+    }
+  }
+
+  // One byte of the stream a pixel.
+  void add_grain(std::int64_t row, Interval columns, std::vector<int>& level) const {
+    const std::int64_t blocks = (columns_ + 15) / 16;
+    std::array<std::uint32_t, 4> words{};
+    for (std::int64_t x = columns.lo; x < columns.hi; ++x) {
+      if (x == columns.lo || x % 16 == 0) words = grain_.block(static_cast<std::uint64_t>(row * blocks + x / 16));
+      const std::uint32_t byte = words[at(x % 16 / 4)] >> (x % 4 * 8) & 255;
+      level[at(x - columns.lo)] += static_cast<int>(byte % 17) - 8;
+    }
+  }
+
+  void paint_spots(std::int64_t row, Interval columns, Colours& colour, std::vector<int>& level) const {
+    const std::int64_t across = columns_ / kSpotCell + 1, cell_row = row / kSpotCell;
+    for (std::int64_t cell = columns.lo / kSpotCell; cell * kSpotCell < columns.hi; ++cell) {
+      const auto words = spots_.block(static_cast<std::uint64_t>(cell_row * across + cell));
+      if (words[3] % 4 == 0) continue;
+      const std::int64_t radius = 3 + words[2] % 4, room = kSpotCell - 2 * radius;
+      const std::int64_t distance = row - cell_row * kSpotCell - radius - words[0] % room;
+      const std::int64_t half = half_width(radius, distance);
+      if (half < 0) continue;
+      const std::int64_t centre = cell * kSpotCell + radius + words[1] % room;
+      for (std::int64_t x = std::max(centre - half, columns.lo); x <= std::min(centre + half, columns.hi - 1); ++x) {
+        colour[at(x - columns.lo)] = kSpotColour;
+        level[at(x - columns.lo)] = 0;
+      }
+    }
+  }
+
+  // Calls span(columns, random word of the spot) for each part of a striped spot in a row.
+  template <class Span>
+  void for_each_striped(std::int64_t row, Interval columns, const Span& span) const {
+    const std::int64_t across = columns_ / cell_ + 1, cell_row = row / cell_;
+    for (std::int64_t cell = columns.lo / cell_; cell * cell_ < columns.hi; ++cell) {
+      const auto words = striped_.block(static_cast<std::uint64_t>(cell_row * across + cell));
+      // Inside the cell, and inside the slide where the cell is cut off.
+      const auto placed = [](std::int64_t low, std::int64_t high, std::uint32_t word) {
+        const std::int64_t room = std::max<std::int64_t>(high - low - 2 * kStripedRadius, 1);
+        return std::min(low + kStripedRadius + word % room, std::max(low, high - 1));
+      };
+      const std::int64_t centre_row = placed(cell_row * cell_, std::min((cell_row + 1) * cell_, rows_), words[0]);
+      const std::int64_t half = half_width(kStripedRadius, row - centre_row);
+      if (half < 0) continue;
+      const Interval bounds{cell * cell_, std::min((cell + 1) * cell_, columns_)};
+      const std::int64_t centre = placed(bounds.lo, bounds.hi, words[1]);
+      const Interval part = intersect(intersect({centre - half, centre + half + 1}, bounds), columns);
+      if (!part.empty()) span(part, words[2]);
+    }
+  }
+
+  void paint_striped(std::int64_t row, Interval columns, Colours& colour, std::vector<int>& level) const {
+    const Stripes& stripes = kClasses[at(class_)];
+    for_each_striped(row, columns, [&](Interval span, std::uint32_t word) {
+      for (std::int64_t x = span.lo; x < span.hi; ++x) {
+        const std::int64_t place = modulo(stripes.by_column * x + stripes.by_row * row + word % 16, stripes.period);
+        // A triangle wave between −1 and 1: on average a spot like the others.
+        const std::int64_t wave = 2 * std::abs(2 * place - stripes.period) - stripes.period;
+        colour[at(x - columns.lo)] = kSpotColour;
+        level[at(x - columns.lo)] = static_cast<int>(wave * kStripes / stripes.period);
+      }
+    });
+  }
+
+  std::array<RandomStream, 2> tissue_;
+  RandomStream grain_, spots_, striped_;
+  std::int64_t channels_;
+  std::int64_t class_;
+  std::int64_t rows_, columns_;
+  std::int64_t cell_;
+  bool positions_;
+  std::array<int, 3> tint_{};
+};
+
+class GeneratedSlides final : public Dataset {
+ public:
+  GeneratedSlides(const std::string& text, const DataOptions& options)
+      : text_(text), scale_(image_channels(options.spec, name()), options), seed_(options.seed), part_(options.part) {
+    const BatchSpec& spec = options.spec;
+    rows_ = spec.x_shape[2];
+    columns_ = spec.x_shape[3];
+    positions_ = spec.y_shape.rank() > 1;
+    if (spec.classes == 0) user_error("{}: has labels, but the model takes targets", name());
+    if (positions_ && spec.classes < 2) user_error("{}: expected a model of at least 2 classes", name());
+    const auto most = static_cast<std::int64_t>(kClasses.size());
+    classes_ = std::min(positions_ ? spec.classes - 1 : spec.classes, most);
+    for (std::string_view rest = text_; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(','), rest.size());
+      set(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    if (rows_ == 0 || columns_ == 0) user_error("{}: slides need a size; give generated:slides:size=HxW", name());
+  }
+
+  std::string name() const override { return text_.empty() ? "generated:slides" : "generated:slides:" + text_; }
+  std::string description() const override {
+    return fmt::format("generated slides of {}{} x {} pixels, {} classes, {}", vary_ ? "up to " : "", rows_, columns_, classes_,
+                       scale_.description());
+  }
+  std::int64_t size() const override { return count_; }
+  std::unique_ptr<Sample> open(std::int64_t index) const override {
+    const std::string sample = fmt::format("slides.{}{}", part_ == Part::test ? "test." : "", index);
+    const auto words = RandomStream(seed_, sample).block(0);
+    const auto extent = [&](std::int64_t most, std::uint32_t word) { return vary_ ? most - word % ((most + 1) / 2) : most; };
+    return std::make_unique<GeneratedSlide>(scale_, seed_, sample, words[0] % classes_, extent(rows_, words[1]),
+                                            extent(columns_, words[2]), positions_);
+  }
+
+ private:
+  // One of the options: size=H[xW], count=N, vary.
+  void set(std::string_view option) {
+    if (option == "vary") {
+      vary_ = true;
+    } else if (option.starts_with("count=")) {
+      if (!parse_integer(option.substr(6), count_) || count_ < 1) user_error("{}: expected count=N, found '{}'", name(), option);
+    } else if (option.starts_with("size=")) {
+      const std::string_view size = option.substr(5);
+      const std::size_t by = std::min(size.find('x'), size.size());
+      const std::string_view width = by == size.size() ? size : size.substr(by + 1);
+      if (!parse_integer(size.substr(0, by), rows_) || !parse_integer(width, columns_) || std::min(rows_, columns_) < 1 ||
+          std::max(rows_, columns_) > kMostExtent)
+        user_error("{}: expected size=H or size=HxW of at most {} pixels a side, found '{}'", name(), kMostExtent, option);
+    } else {
+      user_error("{}: unknown option '{}'; expected size=HxW, count=N or vary", name(), option);
+    }
+  }
+
+  std::string text_;
+  PixelScale scale_;
+  std::uint64_t seed_;
+  Part part_;
+  std::int64_t rows_ = 0, columns_ = 0;
+  std::int64_t classes_ = 0;
+  std::int64_t count_ = 0;
+  bool vary_ = false;
+  bool positions_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> make_generated_slides(const std::string& text, const DataOptions& options) {
+  return std::make_shared<GeneratedSlides>(text, options);
+}
+
+}  // namespace outsize

@@ -1,0 +1,261 @@
+#include "data/loader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+
+#include "base/philox.h"
+#include "data/window.h"
+
+namespace outsize {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kAheadOfThread = 2;  // batches that each thread may be ahead
+
+Dims with_first(std::int64_t first, const Dims& rest) {
+  Dims shape{first};
+  for (std::int64_t extent : rest) shape.push_back(extent);
+  return shape;
+}
+
+// Rows, columns and so on: everything after the channels.
+Dims spatial(const Dims& x_extents) { return without_first(x_extents); }
+
+// Whether y has a value for every position of x: its last extents are x's.
+bool follows(const Dims& y, const Dims& x_spatial) {
+  const int leading = y.rank() - x_spatial.rank();
+  if (x_spatial.rank() == 0 || leading < 0) return false;
+  for (int d = 0; d < x_spatial.rank(); ++d)
+    if (y[leading + d] != x_spatial[d]) return false;
+  return true;
+}
+
+// `extents` with the view's in place of its last.
+Dims seen_by(const View& view, Dims extents) {
+  const int leading = extents.rank() - view.extents.rank();
+  for (int d = 0; d < view.extents.rank(); ++d) extents[leading + d] = view.extents[d];
+  return extents;
+}
+
+// An extent 0 in `wanted` stands for any.
+bool agrees(const Dims& found, const Dims& wanted) {
+  if (found.rank() != wanted.rank()) return false;
+  for (int d = 0; d < found.rank(); ++d)
+    if (wanted[d] != 0 && found[d] != wanted[d]) return false;
+  return true;
+}
+
+std::int64_t bytes_of(const Dims& shape, DType dtype) { return shape.product() * size_of(dtype); }
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchSpec& spec, LoaderOptions options)
+    : dataset_(std::move(dataset)), spec_(spec), options_(std::move(options)) {
+  if (!options_.warn)
+    options_.warn = [](std::string_view text) {
+      std::fprintf(stderr, "outsize: %.*s\n", static_cast<int>(text.size()), text.data());
+    };
+  if (options_.drop_last && dataset_->size() > 0 && dataset_->size() < spec_.batch())
+    user_error("{}: has {} samples, fewer than one batch of {}; give a smaller --batch", dataset_->name(), dataset_->size(),
+               spec_.batch());
+  if (spec_.x_shape.product() == 0 && spec_.batch() > 1)
+    user_error("{}: samples of their own sizes make no batch of {}; give --batch 1, or one size (--image)", dataset_->name(),
+               spec_.batch());
+  const bool flat = spec_.x_shape.rank() < 4;
+  if (flat && (options_.augment.flip || options_.augment.crop))
+    user_error("{}: only images can be flipped or cropped; the model takes {}", dataset_->name(),
+               to_string(without_first(spec_.x_shape)));
+  const std::int64_t batch_bytes = bytes_of(spec_.x_shape, spec_.x_dtype) + bytes_of(spec_.y_shape, spec_.y_dtype);
+  const std::int64_t affordable = options_.ahead_bytes / std::max<std::int64_t>(batch_bytes, 1);
+  const std::int64_t ahead = std::clamp<std::int64_t>(affordable, 1, std::max(options_.threads, 1) * kAheadOfThread);
+  slots_.resize(threaded() ? static_cast<std::size_t>(ahead + 1) : 1);
+}
+
+Loader::~Loader() { stop(); }
+
+std::int64_t Loader::batches_per_epoch() const {
+  const std::int64_t more = options_.drop_last ? 0 : spec_.batch() - 1;
+  return (dataset_->size() + more) / spec_.batch();
+}
+
+Loader::Placed Loader::place(std::int64_t step) const {
+  const std::int64_t batch = spec_.batch(), batches = batches_per_epoch();
+  if (batches == 0) return {0, step * batch, batch};
+  const std::int64_t first = step % batches * batch;
+  return {step / batches, first, std::min(batch, dataset_->size() - first)};
+}
+
+std::int64_t Loader::samples_of(std::int64_t step) const { return place(step).samples; }
+
+std::shared_ptr<const Loader::Order> Loader::order_of(std::int64_t epoch) const {
+  if (!options_.shuffle || dataset_->size() == 0) return nullptr;
+  const std::lock_guard lock(order_mutex_);
+  if (epoch == order_epoch_) return order_;
+  // Fisher and Yates.
+  const RandomStream stream(options_.seed, fmt::format("shuffle.{}", epoch));
+  Order order(static_cast<std::size_t>(dataset_->size()));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[static_cast<std::size_t>(stream.below(i, static_cast<std::int64_t>(i)))]);
+  order_epoch_ = epoch;
+  order_ = std::make_shared<const Order>(std::move(order));
+  return order_;
+}
+
+std::vector<std::int64_t> Loader::sample_numbers(std::int64_t step) const {
+  const Placed placed = place(step);
+  const auto order = order_of(placed.epoch);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = placed.first; i < placed.first + placed.samples; ++i)
+    numbers.push_back(order ? (*order)[static_cast<std::size_t>(i)] : i);
+  return numbers;
+}
+
+View Loader::view_of(const Sample& sample, std::int64_t number, std::int64_t step) const {
+  return draw_view(spatial(sample.x_extents()), spatial(without_first(spec_.x_shape)), options_.augment, options_.seed,
+                   place(step).epoch, number);
+}
+
+std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
+  const Placed placed = place(step);
+  const auto order = order_of(placed.epoch);
+  const std::int64_t size = dataset_->size();
+  batch.samples = placed.samples;
+  std::vector<Unread> bad;
+  for (std::int64_t at = 0; at < placed.samples; ++at)
+    for (std::int64_t tried = 0;; ++tried) {
+      if (size > 0 && tried == size) user_error("{}: not one of its {} samples can be read", dataset_->name(), size);
+      const std::int64_t place_in_order = size > 0 ? (placed.first + at + tried) % size : placed.first + at;
+      const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
+      try {
+        read_sample(number, placed.epoch, at, placed.samples, batch);
+        break;
+      } catch (const SampleError& error) {
+        if (options_.strict || size == 0) throw;
+        bad.push_back({number, error.what()});
+      }
+    }
+  return bad;
+}
+
+void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch) const {
+  const auto sample = dataset_->open(number);
+  const Dims x = sample->x_extents(), y = sample->y_extents();
+  const Dims x_wanted = without_first(spec_.x_shape), y_wanted = without_first(spec_.y_shape);
+  if (x.rank() != x_wanted.rank() || (x.rank() > 0 && x[0] != x_wanted[0]))
+    user_error("{}: expected extents {}, found {}", dataset_->sample_name(number), to_string(x_wanted), to_string(x));
+  const View view = draw_view(spatial(x), spatial(x_wanted), options_.augment, options_.seed, epoch, number);
+  const View y_view = follows(y, spatial(x)) ? view : View{};
+  const Dims x_seen = seen_by(view, x), y_seen = seen_by(y_view, y);
+  if (!agrees(y_seen, y_wanted))
+    user_error("{}: expected {} for y, found {}", dataset_->sample_name(number),
+               y_wanted.rank() == 0 ? "one label" : "extents " + to_string(y_wanted),
+               y.rank() == 0 ? "one label" : "extents " + to_string(y));
+
+  const std::int64_t x_bytes = bytes_of(x_seen, spec_.x_dtype), y_bytes = bytes_of(y_seen, spec_.y_dtype);
+  if (at == 0) {
+    batch.x_shape = with_first(samples, x_seen);
+    batch.y_shape = with_first(samples, y_seen);
+    batch.x.resize(static_cast<std::size_t>(samples * x_bytes));
+    batch.y.resize(static_cast<std::size_t>(samples * y_bytes));
+  }
+  std::byte* x_out = batch.x.data() + at * x_bytes;
+  std::byte* y_out = batch.y.data() + at * y_bytes;
+  read_x(*sample, view, Box::whole(x_seen), spec_.x_dtype, x_out);
+  read_y(*sample, y_view, Box::whole(y_seen), spec_.y_dtype, spec_.ignored_label.value_or(0), y_out);
+  if (spec_.x_classes > 0)
+    check_integers(number, x_out, x_seen.product(), "token", spec_.x_classes, {}, "tokens of its vocabulary");
+  if (spec_.classes > 0)
+    check_integers(number, y_out, y_seen.product(), "label", spec_.classes, spec_.ignored_label, "classes (--classes)");
+}
+
+void Loader::check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::string_view element,
+                            std::int64_t limit, std::optional<std::int64_t> ignored, std::string_view counted) const {
+  const std::span values(reinterpret_cast<const std::int32_t*>(from), static_cast<std::size_t>(count));
+  const std::int64_t found = find_outside(values, limit, ignored);
+  if (found == count) return;
+  const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
+  user_error("{}: {} {}{} is not below the model's {} {}", dataset_->sample_name(number), element,
+             values[static_cast<std::size_t>(found)], where, limit, counted);
+}
+
+const Batch& Loader::batch(std::int64_t step) {
+  OUTSIZE_CHECK(step >= 0);
+  const auto begin = Clock::now();
+  if (!threaded()) {
+    slots_.front().step = step;
+    make_into(slots_.front());
+  } else {
+    // Started here, so that a run that resumes makes nothing it does not need.
+    if (step != given_ && step != given_ + 1) seek(step);
+    if (threads_.empty()) start();
+    std::unique_lock lock(mutex_);
+    given_ = step;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return slot_of(step).step == step && slot_of(step).ready; });
+  }
+  waited_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+  const Slot& slot = slot_of(step);
+  if (slot.error) std::rethrow_exception(slot.error);
+  warn_of(slot);
+  return slot.batch;
+}
+
+void Loader::warn_of(const Slot& slot) {
+  for (const Unread& unread : slot.bad)
+    if (bad_.insert(unread.number).second) options_.warn(fmt::format("skipped: {}", unread.why));
+}
+
+void Loader::seek(std::int64_t step) {
+  stop();
+  claimed_ = step;
+  given_ = step - 1;
+}
+
+void Loader::start() {
+  for (Slot& slot : slots_) slot.step = -1;
+  stopping_ = false;
+  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+void Loader::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void Loader::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || claimed_ < given_ + static_cast<std::int64_t>(slots_.size()); });
+    if (stopping_) return;
+    Slot& slot = slot_of(claimed_);
+    slot.step = claimed_++;
+    slot.ready = false;
+    lock.unlock();
+    make_into(slot);
+    lock.lock();
+    slot.ready = true;
+    changed_.notify_all();
+  }
+}
+
+void Loader::make_into(Slot& slot) const {
+  slot.error = nullptr;
+  slot.bad.clear();
+  try {
+    slot.bad = make(slot.step, slot.batch);
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+}
+
+}  // namespace outsize

@@ -1,0 +1,34 @@
+#include "data/npy_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace outsize {
+
+namespace {
+constexpr std::int64_t kMostHeaderBytes = 64 << 10;
+}
+
+ArrayReader::ArrayReader(const std::string& npy_path) : file_(std::make_unique<InputFile>(npy_path)) {
+  std::vector<std::byte> begin(static_cast<std::size_t>(std::min(file_->size(), kMostHeaderBytes)));
+  file_->read(0, begin, "the npy header");
+  const NpyHeader header = parse_npy_header(begin, npy_path);
+  type_ = header.type;
+  shape_ = header.shape;
+  data_offset_ = header.data_offset;
+  const std::int64_t expected = shape_.product() * size_of(type_), found = file_->size() - data_offset_;
+  if (found != expected)
+    user_error("{}: expected {} bytes for {} of shape {}, found {}", npy_path, expected, name_of(type_), to_string(shape_), found);
+}
+
+void ArrayReader::read(std::int64_t first, std::span<std::byte> bytes) const {
+  const std::int64_t offset = first * size_of(type_);
+  if (file_)
+    file_->read(data_offset_ + offset, bytes, "elements");
+  else
+    std::memcpy(bytes.data(), held_.data() + offset, bytes.size());
+}
+
+}  // namespace outsize

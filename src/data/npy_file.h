@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+
+#include "data/file.h"
+#include "data/npy.h"
+
+namespace outsize {
+
+// The elements of an array, in memory or read from a .npy file as they are asked for. Read by several threads at once.
+class ArrayReader {
+ public:
+  explicit ArrayReader(Array array) : type_(array.type), shape_(array.shape), held_(std::move(array.data)) {}
+  // Throws UserError naming the file when it is no .npy file, or its size is not what its header states.
+  explicit ArrayReader(const std::string& npy_path);
+
+  ElementType type() const { return type_; }
+  const Dims& shape() const { return shape_; }
+  // Fills `bytes` with the elements from `first` on.
+  void read(std::int64_t first, std::span<std::byte> bytes) const;
+
+ private:
+  ElementType type_ = ElementType::f32;
+  Dims shape_;
+  std::vector<std::byte> held_;
+  std::unique_ptr<InputFile> file_;
+  std::int64_t data_offset_ = 0;
+};
+
+}  // namespace outsize

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "base/box.h"
+
+namespace outsize {
+
+// Calls row(offset, count) for each row of `box`, in order: its first element's place in a dense row-major value of `shape`, and
+// how many elements follow each other there. A value of rank 0 is one row of one element.
+template <class Row>
+void for_each_row(const Dims& shape, const Box& box, const Row& row) {
+  if (box.empty()) return;
+  const int last = box.rank() - 1;
+  if (last < 0) return row(std::int64_t{0}, std::int64_t{1});
+  Dims at = box.lo;
+  for (int d = 0; d >= 0;) {
+    std::int64_t offset = 0;
+    for (int i = 0; i <= last; ++i) offset = offset * shape[i] + at[i];
+    row(offset, box.extent(last));
+    for (d = last - 1; d >= 0 && ++at[d] == box.hi[d]; --d) at[d] = box.lo[d];
+  }
+}
+
+// The extents after the first: of one sample, where the first counts samples.
+inline Dims without_first(const Dims& shape) {
+  Dims rest;
+  for (int i = 1; i < shape.rank(); ++i) rest.push_back(shape[i]);
+  return rest;
+}
+
+}  // namespace outsize
