@@ -176,18 +176,19 @@ class Parts(nn.Module):
             self.add_module(name, module)
 
     def forward(self, x):
-        results = []
+        made = {(): x}  # by the way there: what two branches share runs once, and its norm observes it once
         for path in self.paths:
-            y = x
-            for name in path:
+            for i, name in enumerate(path):
+                y, way = made[tuple(path[:i])], tuple(path[: i + 1])
+                if way in made:
+                    continue
                 if name == "pool":
-                    y = F.max_pool2d(y, 3, 2)
+                    made[way] = F.max_pool2d(y, 3, 2)
                 elif name == "mean":
-                    y = F.avg_pool2d(y, 3, 1, 1, count_include_pad=False)
+                    made[way] = F.avg_pool2d(y, 3, 1, 1, count_include_pad=False)
                 else:
-                    y = getattr(self, name)(y)
-            results.append(y)
-        return torch.cat(results, 1)
+                    made[way] = getattr(self, name)(y)
+        return torch.cat([made[tuple(path)] for path in self.paths], 1)
 
 
 def inception_v4(size):
