@@ -8,7 +8,7 @@ help:
 	@echo "make demo    the same, then train a network inside a byte budget"
 	@echo "make test    the same, then all tests (PyTorch is installed to compare with)"
 	@echo "make asan    the C++ tests under address and undefined-behaviour sanitizers"
-	@echo "make bench   training time and memory beside PyTorch"
+	@echo "make bench   single ops and training beside PyTorch: time and memory"
 	@echo "make format  clang-format over the sources; make tidy: clang-tidy; make clean"
 
 build/%/build.ninja:
@@ -35,7 +35,9 @@ asan:
 	@ctest --preset asan -j $(JOBS) --progress -LE torch
 
 bench: build
-	@scripts/install test
+	@scripts/install test bench
+	@cmake --build build/release -j $(JOBS) --target op_bench
+	@bench/op/run.py
 	@bench/train/run.py
 
 format:

@@ -3,11 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/bytes.h"
 #include "command.h"
+#include "data/datasets.h"
+#include "data/loader.h"
 #include "progress.h"
+#include "run/checkpoint.h"
+#include "run/evaluation.h"
+#include "run/learning_rate.h"
 #include "session.h"
 #include "table.h"
 
@@ -21,9 +30,20 @@ struct TrainFlags {
   TrainingOptions training;
   std::int64_t steps = 0;
   std::int64_t epochs = 0;
-  double learning_rate = 0.01;
+  LearningRate learning_rate;
+  std::string schedule = "constant";
   std::string data;
   std::string shuffle = "on";
+  std::string fit = "resize";
+  std::vector<std::string> augment;
+  bool strict = false;
+  std::int64_t load_threads = 2;
+  std::int64_t eval_every = 0;
+  std::string eval_data;
+  std::string checkpoint;
+  std::int64_t checkpoint_every = 0;
+  bool resume = false;
+  std::string log;
   std::string weights;
   std::string save;
   std::string save_gradients;
@@ -50,11 +70,11 @@ std::int64_t peak_resident_bytes() {
   return usage.ru_maxrss * std::int64_t{1024};
 }
 
-std::int64_t count_steps(const TrainFlags& flags, const DataSource& source) {
+std::int64_t count_steps(const TrainFlags& flags, const Loader& loader) {
   if (flags.steps > 0 && flags.epochs > 0) user_error("give --steps or --epochs, not both");
   if (flags.epochs == 0) return flags.steps > 0 ? flags.steps : kDefaultSteps;
-  if (source.batches_per_epoch() == 0) user_error("--epochs: synthetic data has no end; give --steps, or --data");
-  return flags.epochs * source.batches_per_epoch();
+  if (loader.batches_per_epoch() == 0) user_error("--epochs: {} data has no end; give --steps", loader.dataset().name());
+  return flags.epochs * loader.batches_per_epoch();
 }
 
 void load_weights(Trainer& trainer, const std::string& path) {
@@ -67,30 +87,185 @@ void load_weights(Trainer& trainer, const std::string& path) {
              ignored.size() > shown ? ", …" : "");
 }
 
-Losses run_steps(Trainer& trainer, const DataSource& source, std::int64_t steps, const TrainFlags& flags) {
-  Progress progress(!flags.common.json);
-  Losses losses;
-  Batch batch;
-  for (std::int64_t i = 0; i < steps; ++i) {
-    source.fill(i, batch);
-    losses.values.push_back(trainer.step(batch, flags.learning_rate));
-    losses.seconds.push_back(trainer.step_seconds());
-    const double left = losses.median_seconds() * static_cast<double>(steps - i - 1);
-    progress.show(fmt::format("step {}/{}  loss {:.4f}  {}/step  {} left", i + 1, steps, losses.values.back(),
-                              format_seconds(losses.median_seconds()), format_seconds(left)));
+// The signal that asked the run to end, or 0.
+volatile std::sig_atomic_t stop_signal = 0;
+
+// While it lives, SIGINT and SIGTERM end the run after the step that is being made; a second one ends the process.
+class StopOnSignal {
+ public:
+  StopOnSignal() {
+    stop_signal = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int number) { stop_signal = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    ::sigaction(SIGINT, &action, &before_[0]);
+    ::sigaction(SIGTERM, &action, &before_[1]);
   }
-  return losses;
+  ~StopOnSignal() {
+    ::sigaction(SIGINT, &before_[0], nullptr);
+    ::sigaction(SIGTERM, &before_[1], nullptr);
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+ private:
+  struct sigaction before_[2];
+};
+
+// One JSON object a line, for each step and each evaluation; written as they come.
+class Log {
+ public:
+  explicit Log(const std::string& path) : path_(path) {
+    if (path.empty()) return;
+    file_.reset(std::fopen(path.c_str(), "a"));
+    if (!file_) user_error("{}: cannot be written: {}", path, std::strerror(errno));
+  }
+  void write(const nlohmann::ordered_json& object) {
+    if (!file_) return;
+    const std::string line = object.dump() + "\n";
+    if (std::fputs(line.c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0)
+      user_error("{}: cannot be written: {}", path_, std::strerror(errno));
+  }
+
+ private:
+  std::string path_;
+  std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })> file_;
+};
+
+// Everything that the steps depend on besides the model and the seed: a checkpoint is of a run with the same.
+std::string settings_of(const TrainFlags& flags, const Loader& loader, std::int64_t steps) {
+  const TrainingOptions& training = flags.training;
+  const LearningRate& rate = flags.learning_rate;
+  std::string text = fmt::format("data {}, shuffle {}, fit {}, augment {}", loader.dataset().name(), flags.shuffle, flags.fit,
+                                 flags.augment.empty() ? "none" : fmt::format("{}", fmt::join(flags.augment, ",")));
+  text += fmt::format(", optimizer {} momentum {} nesterov {} weight-decay {} betas {} {} eps {} clip-norm {}",
+                      static_cast<int>(training.optimizer), training.momentum, training.nesterov, training.weight_decay,
+                      training.beta1, training.beta2, training.eps, training.clip_norm);
+  text += fmt::format(", lr {} {} warm-up {} every {} factor {}", rate.base, flags.schedule, rate.warm_up, rate.every, rate.factor);
+  if (rate.kind == LearningRate::Kind::cosine) text += fmt::format(" over {}", steps);
+  return text;
 }
 
-void print_summary(const Session& session, const Trainer& trainer, const DataSource& source, const Losses& losses,
+// A training run: its steps, evaluations and checkpoints.
+class TrainingRun {
+ public:
+  TrainingRun(Session& session, TrainFlags& flags, Trainer& trainer, Evaluator* evaluator, Loader& loader, Loader* eval_loader,
+              std::int64_t steps)
+      : session_(session),
+        flags_(flags),
+        trainer_(trainer),
+        evaluator_(evaluator),
+        loader_(loader),
+        eval_loader_(eval_loader),
+        steps_(steps),
+        log_(flags.log) {
+    state_.model = session.describe();
+    state_.settings = settings_of(flags, loader, steps);
+    state_.backend = std::string(session.backend->name());
+    state_.seed = flags.common.seed;
+    state_.plan = print_plan(session.training.graph, trainer.prepared().plan);
+    state_.kernels = kernel_table(session.training.graph, trainer.prepared().program, *session.backend);
+  }
+
+  // Takes up the newest checkpoint of --checkpoint.
+  void resume() {
+    const Checkpoint found = find_checkpoint(flags_.checkpoint);
+    expect_same_run(found.state, state_, flags_.checkpoint);
+    trainer_.load(SafetensorsFile(found.weights));
+    if (trainer_.steps() != found.state.step)
+      user_error("{}: is of step {}, but its description says {}", found.weights, trainer_.steps(), found.state.step);
+    if (found.state.kernels != state_.kernels)
+      fmt::print(stderr, "outsize: {}: some kernels are not those of the checkpoint; results may differ in the last bits\n",
+                 flags_.checkpoint);
+    loader_.seek(trainer_.steps());
+  }
+
+  void run() {
+    const StopOnSignal signals;
+    Progress progress(!flags_.common.json);
+    first_ = trainer_.steps();
+    for (std::int64_t i = first_; i < steps_ && stop_signal == 0; ++i) {
+      const double rate = flags_.learning_rate.at(i);
+      const double loss = trainer_.step(loader_.batch(i), rate);
+      if (!std::isfinite(loss)) {
+        progress.clear();
+        refuse(loss, i + 1);
+      }
+      losses.values.push_back(loss);
+      losses.seconds.push_back(trainer_.step_seconds());
+      log_.write({{"step", i + 1}, {"loss", loss}, {"learning_rate", rate}, {"seconds", trainer_.step_seconds()}});
+      const bool last = i + 1 == steps_ || stop_signal != 0;
+      if (eval_loader_ && (last || (flags_.eval_every > 0 && (i + 1) % flags_.eval_every == 0))) evaluate(i + 1);
+      if (!flags_.checkpoint.empty() && (last || (flags_.checkpoint_every > 0 && (i + 1) % flags_.checkpoint_every == 0)))
+        save_checkpoint();
+      show(progress, i, loss);
+    }
+    progress.clear();
+    if (losses.values.empty()) user_error("there is nothing left to do: {} of {} steps are made", first_, steps_);
+    if (stop_signal != 0)
+      fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stop_signal == SIGINT ? "SIGINT" : "SIGTERM",
+                 trainer_.steps(), steps_, flags_.checkpoint.empty() ? "" : "; the same command with --resume goes on");
+  }
+
+  Losses losses;
+  std::optional<Evaluation> evaluation;  // the last
+
+ private:
+  [[noreturn]] void refuse(double loss, std::int64_t step) {
+    const std::string left = flags_.checkpoint.empty() || saved_ == 0
+                                 ? std::string("nothing was saved")
+                                 : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
+    user_error("the loss is {} at step {}; {}. A smaller --lr, --warm-up or --clip-norm may help", loss, step, left);
+  }
+
+  void evaluate(std::int64_t step) {
+    Evaluation found;
+    for (std::int64_t k = 0; k < eval_loader_->batches_per_epoch(); ++k) found.add(evaluator_->run(eval_loader_->batch(k)));
+    evaluation = found;
+    nlohmann::ordered_json object{{"step", step}, {"eval_loss", found.loss}, {"eval_samples", found.samples}};
+    if (found.rows > 0) object["eval_accuracy"] = found.accuracy();
+    if (found.rows > 0 && evaluator_->evaluation().correct5) object["eval_accuracy5"] = found.accuracy5();
+    log_.write(object);
+  }
+
+  void save_checkpoint() {
+    state_.step = trainer_.steps();
+    write_checkpoint(flags_.checkpoint, state_, trainer_);
+    saved_ = state_.step;
+  }
+
+  void show(Progress& progress, std::int64_t i, double loss) const {
+    const double left = losses.median_seconds() * static_cast<double>(steps_ - i - 1);
+    std::string text = fmt::format("step {}/{}  loss {:.4f}", i + 1, steps_, loss);
+    if (evaluation) text += fmt::format("  eval {:.4f}", evaluation->loss);
+    if (evaluation && evaluation->rows > 0) text += fmt::format(" ({:.1f} %)", 100 * evaluation->accuracy());
+    progress.show(text + fmt::format("  {}/step  peak {}  {} left", format_seconds(losses.median_seconds()),
+                                     format_bytes(trainer_.prepared().program.peak_bytes[0]), format_seconds(left)));
+  }
+
+  Session& session_;
+  TrainFlags& flags_;
+  Trainer& trainer_;
+  Evaluator* evaluator_;
+  Loader& loader_;
+  Loader* eval_loader_;
+  std::int64_t steps_;
+  std::int64_t first_ = 0;
+  std::int64_t saved_ = 0;
+  RunState state_;
+  Log log_;
+};
+
+void print_summary(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
                    const PrepareOptions& options) {
+  const Losses& losses = run.losses;
   const Prepared& prepared = trainer.prepared();
   const PlanFigures figures = figures_of(prepared);
   Summary summary;
   summary.row("model", session.describe());
   summary.row("backend", fmt::format("{}, {} thread{}", session.backend->name(), session.threads, session.threads == 1 ? "" : "s"));
   summary.row("planner", prepared.plan.planner);
-  summary.row("data", source.name());
+  summary.row("data", loader.dataset().name());
   summary.row("budget", format_bytes(options.budgets.device));
   summary.row("peak", fmt::format("{} measured, {} predicted", format_bytes(trainer.measured_peak_bytes()),
                                   format_bytes(prepared.program.peak_bytes[0])));
@@ -102,21 +277,31 @@ void print_summary(const Session& session, const Trainer& trainer, const DataSou
   summary.row("tiles", fmt::format("{}", figures.tiles));
   summary.row("loss", fmt::format("{:.6g} → {:.6g} in {} step{}", losses.values.front(), losses.values.back(), losses.values.size(),
                                   losses.values.size() == 1 ? "" : "s"));
+  if (run.evaluation) {
+    std::string text = fmt::format("loss {:.6g}", run.evaluation->loss);
+    if (run.evaluation->rows > 0) text += fmt::format(", accuracy {:.1f} %", 100 * run.evaluation->accuracy());
+    if (run.evaluation->correct5 > 0) text += fmt::format(", top five {:.1f} %", 100 * run.evaluation->accuracy5());
+    summary.row("evaluation", text + fmt::format(" of {} samples", run.evaluation->samples));
+  }
+  const double total = std::accumulate(losses.seconds.begin(), losses.seconds.end(), loader.waited_seconds());
+  summary.row("waited", fmt::format("{:.1f} % of the time for data", 100 * loader.waited_seconds() / std::max(total, 1e-9)));
+  if (loader.skipped() > 0) summary.row("skipped", fmt::format("{} samples that could not be read", loader.skipped()));
   summary.row("parameters", fmt::format("sha256 {}", trainer.parameters_sha256()));
   summary.print();
 }
 
-void print_json(const Session& session, const Trainer& trainer, const DataSource& source, const Losses& losses,
+void print_json(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
                 const PrepareOptions& options) {
+  const Losses& losses = run.losses;
   const Prepared& prepared = trainer.prepared();
   const PlanFigures figures = figures_of(prepared);
-  const nlohmann::ordered_json object{
+  nlohmann::ordered_json object{
       {"model", session.model},
       {"backend", session.backend->name()},
       {"threads", session.threads},
       {"planner", prepared.plan.planner},
       {"rounding", prepared.plan.rounding()},
-      {"data", source.name()},
+      {"data", loader.dataset().name()},
       {"batch", session.batch},
       {"parameters", session.parameters},
       {"budget_bytes", options.budgets.device},
@@ -136,7 +321,16 @@ void print_json(const Session& session, const Trainer& trainer, const DataSource
       {"tiles", figures.tiles},
       {"params_sha256", trainer.parameters_sha256()},
       {"states_sha256", trainer.states_sha256()},
+      {"steps_made", trainer.steps()},
+      {"waited_s", loader.waited_seconds()},
+      {"skipped_samples", loader.skipped()},
   };
+  if (run.evaluation) {
+    object["eval_loss"] = run.evaluation->loss;
+    object["eval_samples"] = run.evaluation->samples;
+    if (run.evaluation->rows > 0) object["eval_accuracy"] = run.evaluation->accuracy();
+    if (run.evaluation->rows > 0) object["eval_accuracy5"] = run.evaluation->accuracy5();
+  }
   fmt::print("{}\n", object.dump(2));
 }
 
@@ -162,29 +356,85 @@ void check_writable(const std::string& path) {
   if (!path.empty()) OutputFile{path};
 }
 
+LoaderOptions loader_options(const TrainFlags& flags, bool training) {
+  LoaderOptions options;
+  options.shuffle = training && flags.shuffle == "on";
+  options.drop_last = true;
+  options.strict = flags.strict;
+  options.seed = flags.common.seed;
+  options.threads = static_cast<int>(flags.load_threads);
+  for (const std::string& kind : flags.augment) {
+    if (kind != "flip" && kind != "crop") user_error("--augment: '{}' is not one of flip, crop", kind);
+    options.augment.flip = options.augment.flip || (training && kind == "flip");
+    options.augment.crop = options.augment.crop || (training && kind == "crop");
+  }
+  return options;
+}
+
+// The set to evaluate on: --eval-data, or the test part of --data; nothing where there is neither.
+std::unique_ptr<Loader> make_eval_loader(const TrainFlags& flags, const BatchSpec& spec, DataOptions options) {
+  const bool own = flags.eval_data.empty() && !flags.data.empty() && has_test_part(flags.data);
+  if (flags.eval_data.empty() && !own) {
+    if (flags.eval_every > 0) user_error("--eval-every: there is nothing to evaluate on; give --eval-data, or a folder with test/");
+    return nullptr;
+  }
+  const std::string& what = own ? flags.data : flags.eval_data;
+  options.part = has_test_part(what) ? Part::test : Part::train;
+  auto loader = std::make_unique<Loader>(make_dataset(what, options), spec, loader_options(flags, false));
+  if (loader->batches_per_epoch() == 0) user_error("--eval-data: {} has no full batch, or no end", loader->dataset().name());
+  return loader;
+}
+
 int train(TrainFlags flags) {
   check_writable(flags.save);
   check_writable(flags.save_gradients);
+  if (flags.checkpoint.empty() && (flags.resume || flags.checkpoint_every > 0))
+    user_error("{}: give --checkpoint DIR too", flags.resume ? "--resume" : "--checkpoint-every");
   flags.training.gradients = !flags.save_gradients.empty();
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   if (dump_graph(session, flags.model, flags.plan)) return kDone;
 
   const BatchSpec spec = session.training.batch_spec();
-  const std::unique_ptr<DataSource> source = flags.data.empty()
-                                                 ? make_synthetic_source(spec, flags.common.seed)
-                                                 : make_npz_source(flags.data, spec, flags.shuffle == "on", flags.common.seed);
-  const std::int64_t steps = count_steps(flags, *source);
+  const DataOptions data{.spec = spec, .seed = flags.common.seed, .fit = flags.fit == "crop" ? Fit::crop : Fit::resize};
+  Loader loader(make_dataset(flags.data, data), spec, loader_options(flags, true));
+  const std::unique_ptr<Loader> eval_loader = make_eval_loader(flags, spec, data);
+  const std::int64_t steps = count_steps(flags, loader);
+  flags.learning_rate.kind = parse_schedule(flags.schedule);
+  flags.learning_rate.total = steps;
 
-  const PrepareOptions options = resolve(session, flags.plan);
+  PrepareOptions options = resolve(session, flags.plan);
   Prepared prepared = prepare_or_refuse(session, options, flags.common.json);
   if (dump_plan(session, prepared, flags.plan)) return kDone;
 
-  Trainer trainer(session.training, std::move(prepared), *session.backend, flags.common.seed, flags.plan.spill);
+  // Evaluation is a program of its own over the same weights, in the same memory.
+  std::vector<const Program*> programs{&prepared.program};
+  const PersistentLayout layout = layout_of(session.training.graph, prepared.program);
+  EvaluationGraph evaluation;
+  Prepared evaluated;
+  if (eval_loader) {
+    evaluation = make_evaluation_graph(load_model(flags.model));
+    PrepareOptions eval_options = options;
+    eval_options.plan_text.clear();
+    eval_options.layout = &layout;
+    evaluated = prepare(evaluation.graph, *session.backend, session.profile, eval_options);
+    programs.push_back(&evaluated.program);
+  }
+  ExecutorOptions execution;
+  execution.spill_directory = flags.plan.spill;
+  execution.canary_bytes = kCanaryBytes;
+  const std::shared_ptr<Memory> memory = make_memory(programs, *session.backend, execution);
+  Trainer trainer(session.training, std::move(prepared), *session.backend, flags.common.seed, memory);
+  std::optional<Evaluator> evaluator;
+  if (eval_loader) evaluator.emplace(std::move(evaluation), std::move(evaluated), *session.backend, memory);
+
   if (!flags.weights.empty()) load_weights(trainer, flags.weights);
-  const Losses losses = run_steps(trainer, *source, steps, flags);
+  const std::int64_t begun = flags.resume ? 0 : trainer.steps();  // --weights may bring steps made before
+  TrainingRun run(session, flags, trainer, evaluator ? &*evaluator : nullptr, loader, eval_loader.get(), begun + steps);
+  if (flags.resume) run.resume();
+  run.run();
   if (!flags.save.empty()) trainer.save(flags.save);
-  if (!flags.save_gradients.empty()) trainer.save_gradients(flags.save_gradients, losses.values);
-  (flags.common.json ? print_json : print_summary)(session, trainer, *source, losses, options);
+  if (!flags.save_gradients.empty()) trainer.save_gradients(flags.save_gradients, run.losses.values);
+  (flags.common.json ? print_json : print_summary)(session, trainer, loader, run, options);
   return kDone;
 }
 
@@ -195,10 +445,27 @@ Run add_train(CLI::App& command) {
   add_model_flags(command, flags->model);
   add_integer(command, "--steps", flags->steps, 1, fmt::format("training steps [{}]", kDefaultSteps));
   add_integer(command, "--epochs", flags->epochs, 1, "passes over --data, instead of --steps");
-  add_number(command, "--lr", flags->learning_rate, 0, "learning rate [0.01]");
+  add_number(command, "--lr", flags->learning_rate.base, 0, "learning rate [0.01]");
+  add_word(command, "--schedule", flags->schedule, {"constant", "step", "cosine"}, "how it goes on [constant]");
+  add_integer(command, "--warm-up", flags->learning_rate.warm_up, 0, "steps in which it rises to --lr [0]");
+  add_integer(command, "--schedule-every", flags->learning_rate.every, 1, "schedule step: after so many steps …");
+  add_number(command, "--schedule-factor", flags->learning_rate.factor, 0, "… it is multiplied by this [0.1]");
   add_optimizer_flags(command, flags->training);
-  command.add_option("--data", flags->data, "arrays x and y, samples first [a synthetic task]")->type_name("FILE.npz");
+  command.add_option("--data", flags->data, std::string(kDataForms) + " [synthetic]")->type_name("DATA");
   add_word(command, "--shuffle", flags->shuffle, {"on", "off"}, "another order of --data each epoch [on]");
+  add_word(command, "--fit", flags->fit, {"resize", "crop"}, "how images become --image large [resize]");
+  command.add_option("--augment", flags->augment, "flip, crop: draw another view of each sample each epoch")
+      ->delimiter(',')
+      ->type_name("KINDS");
+  command.add_flag("--strict", flags->strict, "end at the first sample that cannot be read, instead of leaving it out");
+  add_integer(command, "--load-threads", flags->load_threads, 0, "threads that make batches ahead [2]");
+  command.add_option("--eval-data", flags->eval_data, "evaluate on this [the test part of --data]")->type_name("DATA");
+  add_integer(command, "--eval-every", flags->eval_every, 1, "evaluate after so many steps [at the end]");
+  command.add_option("--checkpoint", flags->checkpoint, "write checkpoints there, one at the end or when stopped")
+      ->type_name("DIR");
+  add_integer(command, "--checkpoint-every", flags->checkpoint_every, 1, "… and one after so many steps");
+  command.add_flag("--resume", flags->resume, "go on from the newest checkpoint as if never stopped");
+  command.add_option("--log", flags->log, "append a JSON line for each step and evaluation")->type_name("FILE");
   command.add_option("--weights", flags->weights, "start from these parameters and states")->type_name("FILE.safetensors");
   command.add_option("--save", flags->save, "write parameters and states at the end")->type_name("FILE.safetensors");
   command.add_option("--save-gradients", flags->save_gradients, "write the last step's gradients and all losses")

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -5,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
 
 #include "data/npz.h"
 #include "data/safetensors.h"
@@ -39,6 +42,13 @@ class Cli : public testing::Test {
     const std::string command = "cd '" + folder_.string() + "' && '" OUTSIZE_PROGRAM "' " + arguments + " >stdout 2>stderr";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), text("stdout"), text("stderr")};
+  }
+  // The same, ended by a signal after so many milliseconds unless it ends before; a status that is not 0 where it was.
+  Result run_killed(const std::string& arguments, int milliseconds, const std::string& signal = "KILL") const {
+    const std::string command = fmt::format("cd '{}' && timeout -s {} {}.{:03} '" OUTSIZE_PROGRAM "' {} >stdout 2>stderr",
+                                            folder_.string(), signal, milliseconds / 1000, milliseconds % 1000, arguments);
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 137, text("stdout"), text("stderr")};
   }
   // The object that a command prints under --json; it must succeed, and say nothing on standard error.
   Json json(const std::string& arguments) const {
@@ -203,6 +213,66 @@ TEST_F(Cli, SavedIsContinued) {
     EXPECT_EQ(whole["states_sha256"], second["states_sha256"]) << optimizer;
   }
   EXPECT_EQ(json("train " + kModel + " --epochs 3" + data)["steps"], 3);
+}
+
+TEST_F(Cli, ResumesAsIfNeverStopped) {
+  const std::string run = "--optimizer adamw --lr 0.001 --warm-up 3 --checkpoint ";
+  const Json whole = train(run + "a --steps 6");
+  EXPECT_EQ(train(run + "b --steps 4")["steps_made"], 4);
+  const Json resumed = train(run + "b --steps 6 --resume");
+  EXPECT_EQ(resumed["steps"], 2);
+  EXPECT_EQ(resumed["params_sha256"], whole["params_sha256"]);
+  EXPECT_EQ(resumed["states_sha256"], whole["states_sha256"]);
+}
+
+// Killed at any instant, also while a checkpoint is being written, a run goes on and ends as the one that was never killed.
+TEST_F(Cli, SurvivesKills) {
+  const std::string run = "train " + kModel + " --steps 120 --checkpoint k --checkpoint-every 1 --json";
+  const Json whole = json("train " + kModel + " --steps 120");
+  std::mt19937 random(11);
+  int killed = 0;
+  Result last{-1, "", ""};
+  for (int i = 0; i < 50 && last.status != 0; ++i) {
+    const int milliseconds = 40 + static_cast<int>(random() % 150);
+    const bool begun = std::filesystem::exists(path("k"));
+    const Result listed = begun ? run_killed(run + " --resume", milliseconds) : run_killed(run, milliseconds);
+    killed += listed.status != 0;
+    if (listed.status == 0) last = listed;
+    // The first kill may come before anything was written; then there is nothing to resume, and the run says so.
+    if (begun && listed.status == 2) std::filesystem::remove_all(path("k"));
+  }
+  EXPECT_GE(killed, 1);
+  if (last.status != 0) last = this->run(run + (std::filesystem::exists(path("k")) ? " --resume" : ""));
+  ASSERT_EQ(last.status, 0) << last.err;
+  EXPECT_EQ(Json::parse(last.out)["params_sha256"], whole["params_sha256"]);
+  EXPECT_EQ(Json::parse(last.out)["steps_made"], 120);
+}
+
+TEST_F(Cli, SignalsEndWithACheckpointAndASummary) {
+  const Result stopped = run_killed("train " + kModel + " --steps 100000 --checkpoint s", 500, "TERM");
+  EXPECT_NE(stopped.err.find("stopped by SIGTERM after step"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("--resume goes on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.out.find("parameters"), std::string::npos) << stopped.out;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("s")), {}), 2);
+}
+
+TEST_F(Cli, EvaluatesAndLogs) {
+  Array x = make_array(ElementType::u8, {12, 3, 32, 32});
+  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 31 % 253);
+  write_npz(path("e.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {12})}});
+  const Json object = train("--steps 4 --data e.npz --eval-data e.npz --eval-every 2 --log l.jsonl");
+  EXPECT_EQ(object["eval_samples"], 12);
+  EXPECT_GE(object["eval_accuracy"], 0);
+  EXPECT_LE(object["eval_accuracy"], 1);
+  std::istringstream log(text("l.jsonl"));
+  std::vector<Json> lines;
+  for (std::string line; std::getline(log, line);) lines.push_back(Json::parse(line));
+  ASSERT_EQ(lines.size(), 6U);  // four steps, two evaluations
+  EXPECT_EQ(lines[0]["step"], 1);
+  EXPECT_EQ(lines[0]["loss"], object["losses"][0]);
+  EXPECT_EQ(lines[2]["step"], 2);
+  EXPECT_TRUE(lines[2].contains("eval_loss"));
+  EXPECT_EQ(lines[5]["eval_loss"], object["eval_loss"]);
 }
 
 TEST_F(Cli, GradientsAreSaved) {

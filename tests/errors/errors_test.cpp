@@ -80,6 +80,7 @@ class Errors : public testing::TestWithParam<Case> {
           "ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
     write("garbage.bin", "neither zip nor safetensors, but long enough to be looked into\n");
+    write("garbage.npz", "neither zip nor safetensors, but long enough to be looked into\n");
     write_arrays();
   }
   static void TearDownTestSuite() { std::filesystem::remove_all(folder_); }
@@ -157,6 +158,13 @@ const Case kCases[]{
     {"image_of_volume", "train unet3d --image 32x16", 2, "unet3d takes volumes: give all three extents (HxWxD), found 32x16"},
     {"unet_extent", "train unet2d --image 40", 2, "unet2d with images of 40x40: every extent must be a multiple of 16, found 40"},
     {"vit_extent", "train vit-b16 --image 40", 2, "vit-b16 with images of 40x40: both extents must be multiples of 16"},
+    {"loss_not_finite", "train mlp --image 8 --width 0.1 --lr 1e30 --steps 9", 2,
+     "A smaller --lr, --warm-up or --clip-norm may help"},
+    {"resume_without_checkpoint", "train mlp --resume", 2, "--resume: give --checkpoint DIR too"},
+    {"resume_nothing", "train mlp --image 8 --resume --checkpoint nowhere", 2, "nowhere: is not a directory of checkpoints"},
+    {"eval_nothing", "train mlp --image 8 --eval-every 2", 2, "--eval-every: there is nothing to evaluate on"},
+    {"augment_unknown", "train mlp --image 8 --augment rotate", 2, "--augment: 'rotate' is not one of flip, crop"},
+    {"log_nowhere", "train mlp --image 8 --log no/such/file", 2, "no/such/file: cannot be written"},
     {"dropout_rate", "train vgg11 --dropout 1", 2, "--dropout: 1 is not a rate of at least 0 and below 1"},
     {"label_smoothing", "train vgg11 --label-smoothing 2", 2, "--label-smoothing: 2 is not between 0 and 1"},
     {"image_too_small", "train vgg16 --image 16", 2, "vgg16 with images of 16x16: "},
@@ -227,7 +235,8 @@ const Case kCases[]{
     {"spill_nowhere", "train good.graph --spill absent", 2, "--spill: 'absent' is not a directory"},
 
     {"data_not_there", "train good.graph --data absent.npz", 2, "absent.npz: cannot be opened"},
-    {"data_garbage", "train good.graph --data garbage.bin", 2, "garbage.bin: not a ZIP archive"},
+    {"data_form", "train good.graph --data garbage.bin", 2, "--data garbage.bin: expected a folder with"},
+    {"data_garbage", "train good.graph --data garbage.npz", 2, "garbage.npz: not a ZIP archive"},
     {"data_without_y", "train good.graph --data no_y.npz", 2, "no_y.npz: expected an array 'y', found only: x"},
     {"data_shape", "train good.graph --data shape.npz", 2, "expected shape [3, 8, 8] after the number of samples"},
     {"data_too_few", "train good.graph --data few.npz", 2, "has 1 samples, fewer than one batch of 2"},
