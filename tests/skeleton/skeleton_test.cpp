@@ -147,6 +147,9 @@ std::vector<Case> all_cases() {
       cases.push_back({graph, plan, bitwise, "reference", DType::f32});
       cases.push_back({graph, plan, bitwise, "cpu", DType::f32});
     }
+  for (const auto& [backend, dtype] :
+       {std::pair("reference", DType::f64), std::pair("reference", DType::f32), std::pair("cpu", DType::f32)})
+    cases.push_back({"clipped", "i-rows-clipped", false, backend, dtype});
   return cases;
 }
 
