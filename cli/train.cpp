@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -204,7 +205,8 @@ class TrainingRun {
     if (losses.values.empty()) user_error("there is nothing left to do: {} of {} steps are made", first_, steps_);
     if (stop_signal != 0)
       fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stop_signal == SIGINT ? "SIGINT" : "SIGTERM",
-                 trainer_.steps(), steps_, flags_.checkpoint.empty() ? "" : "; the same command with --resume goes on");
+                 trainer_.steps(), steps_,
+                 flags_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
   }
 
   Losses losses;
@@ -215,7 +217,9 @@ class TrainingRun {
     const std::string left = flags_.checkpoint.empty() || saved_ == 0
                                  ? std::string("nothing was saved")
                                  : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
-    user_error("the loss is {} at step {}; {}. A smaller --lr, --warm-up or --clip-norm may help", loss, step, left);
+    user_error(
+        "the loss is {} at step {}; {}. A smaller --lr, --warm-up or --clip-norm may help, if the data holds no such number itself",
+        loss, step, left);
   }
 
   void evaluate(std::int64_t step) {
@@ -381,13 +385,51 @@ std::unique_ptr<Loader> make_eval_loader(const TrainFlags& flags, const BatchSpe
   const std::string& what = own ? flags.data : flags.eval_data;
   options.part = has_test_part(what) ? Part::test : Part::train;
   auto loader = std::make_unique<Loader>(make_dataset(what, options), spec, loader_options(flags, false));
+  if (loader->batches_per_epoch() == 0 && own) return nullptr;  // a set without end
   if (loader->batches_per_epoch() == 0) user_error("--eval-data: {} has no full batch, or no end", loader->dataset().name());
   return loader;
 }
 
+// Where a path leads, whether or not there is a file.
+std::filesystem::path place_of(const std::string& path) {
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+}
+
+// No two of the files may be one, or the later would take the place of the earlier; only weights may be continued in place.
+void check_distinct(const TrainFlags& flags) {
+  struct File {
+    std::string_view flag;
+    const std::string& path;
+    bool written;
+  };
+  const File files[]{{"--save", flags.save, true},        {"--save-gradients", flags.save_gradients, true},
+                     {"--log", flags.log, true},          {"--plan", flags.plan.plan_file, false},
+                     {"--weights", flags.weights, false}, {"--data", flags.data, false}};
+  for (const File& a : files)
+    for (const File& b : files) {
+      const bool continued = a.flag == "--save" && b.flag == "--weights";
+      if (a.flag == b.flag || !a.written || continued || a.path.empty() || b.path.empty()) continue;
+      if (place_of(a.path) == place_of(b.path)) user_error("{} and {} name the same file, '{}'", a.flag, b.flag, a.path);
+    }
+}
+
+void check_schedule(const TrainFlags& flags) {
+  const LearningRate& rate = flags.learning_rate;
+  if (flags.schedule == "step" && rate.every == 0) user_error("--schedule step: give --schedule-every too");
+  if (flags.schedule != "step" && (rate.every > 0 || rate.factor != LearningRate{}.factor))
+    user_error("--schedule-every and --schedule-factor: apply to --schedule step");
+}
+
+constexpr std::int64_t kMostLoadThreads = 256;
+
 int train(TrainFlags flags) {
+  check_distinct(flags);
+  check_schedule(flags);
+  if (flags.load_threads > kMostLoadThreads) user_error("--load-threads: {} is more than {}", flags.load_threads, kMostLoadThreads);
   check_writable(flags.save);
   check_writable(flags.save_gradients);
+  // A folder or list knows its classes.
+  if (flags.model.options.classes == 0 && !flags.data.empty()) flags.model.options.classes = classes_of(flags.data).value_or(0);
   if (flags.checkpoint.empty() && (flags.resume || flags.checkpoint_every > 0))
     user_error("{}: give --checkpoint DIR too", flags.resume ? "--resume" : "--checkpoint-every");
   flags.training.gradients = !flags.save_gradients.empty();

@@ -8,7 +8,10 @@
 namespace outsize {
 
 std::int64_t ModelOptions::channels(std::int64_t published) const {
-  return std::max<std::int64_t>(1, std::llround(static_cast<double>(published) * width));
+  constexpr double kMost = 1e9;
+  const double wanted = static_cast<double>(published) * width;
+  if (!(wanted <= kMost)) user_error("a width of {} asks for {:.3g} channels, more than {:.0g}", width, wanted, kMost);
+  return std::max<std::int64_t>(1, std::llround(wanted));
 }
 
 const std::vector<ModelEntry>& zoo() {

@@ -249,7 +249,7 @@ TEST_F(Cli, SurvivesKills) {
 }
 
 TEST_F(Cli, SignalsEndWithACheckpointAndASummary) {
-  const Result stopped = run_killed("train " + kModel + " --steps 100000 --checkpoint s", 500, "TERM");
+  const Result stopped = run_killed("train " + kModel + " --steps 1000000 --checkpoint s", 3000, "TERM");
   EXPECT_NE(stopped.err.find("stopped by SIGTERM after step"), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.err.find("--resume goes on"), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.out.find("parameters"), std::string::npos) << stopped.out;
