@@ -1,0 +1,113 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/loader.h"
+#include "progress.h"
+#include "run/checkpoint.h"
+#include "run/evaluation.h"
+#include "run/learning_rate.h"
+#include "session.h"
+
+namespace outsize::cli {
+
+struct TrainFlags {
+  CommonFlags common;
+  ModelFlags model;
+  PlanFlags plan;
+  TrainingOptions training;
+  std::int64_t steps = 0;
+  std::int64_t epochs = 0;
+  LearningRate learning_rate;
+  std::string schedule = "constant";
+  std::string data;
+  std::string shuffle = "on";
+  std::string fit = "resize";
+  std::vector<std::string> augment;
+  bool strict = false;
+  std::int64_t load_threads = 2;
+  std::int64_t eval_every = 0;
+  std::string eval_data;
+  std::string checkpoint;
+  std::int64_t checkpoint_every = 0;
+  bool resume = false;
+  std::string log;
+  std::string weights;
+  std::string save;
+  std::string save_gradients;
+};
+
+struct Losses {
+  std::vector<double> values;
+  std::vector<double> seconds;  // of each step
+
+  // The first step also warms caches, so it counts only where there is hardly another.
+  double median_seconds() const { return median(seconds.begin() + (seconds.size() > 2 ? 1 : 0)); }
+  // Of the last steps: what a line that is shown at every step can afford.
+  double recent_seconds() const {
+    return median(seconds.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(seconds.size(), 15)));
+  }
+
+ private:
+  double median(std::vector<double>::const_iterator from) const {
+    std::vector<double> sorted(from, seconds.end());
+    std::sort(sorted.begin(), sorted.end());
+    const std::size_t half = sorted.size() / 2;
+    return sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+  }
+};
+
+// JSON objects appended to a file, one a line, as they come; nothing where the path is empty.
+class Log {
+ public:
+  explicit Log(const std::string& path);
+  void write(const nlohmann::ordered_json& object);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+// A training run: its steps, evaluations and checkpoints.
+class TrainingRun {
+ public:
+  // `evaluator` and `eval_loader` may be null. `steps` counts those made before, too. All of them must outlive the run.
+  TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Evaluator* evaluator, Loader& loader,
+              Loader* eval_loader, std::int64_t steps);
+
+  // Takes up the newest checkpoint of --checkpoint. Throws UserError where there is none of this run.
+  void resume();
+  // Makes the steps that are left; SIGINT and SIGTERM end them early. Throws UserError when the loss is not finite.
+  void run();
+
+  Losses losses;
+  std::optional<Evaluation> evaluation;  // the last
+
+ private:
+  [[noreturn]] void refuse(double loss, std::int64_t step) const;
+  void evaluate(std::int64_t step);
+  void save_checkpoint();
+  void show(Progress& progress, std::int64_t i, double loss) const;
+
+  const TrainFlags& flags_;
+  Trainer& trainer_;
+  Evaluator* evaluator_;
+  Loader& loader_;
+  Loader* eval_loader_;
+  std::int64_t steps_;
+  std::int64_t first_ = 0;
+  std::int64_t saved_ = 0;
+  RunState state_;
+  Log log_;
+};
+
+}  // namespace outsize::cli
