@@ -35,7 +35,7 @@ asan:
 	@ctest --preset asan -j $(JOBS) --progress -LE torch
 
 bench: build
-	@scripts/install test bench
+	@scripts/install test
 	@cmake --build build/release -j $(JOBS) --target op_bench
 	@bench/op/run.py
 	@bench/train/run.py
