@@ -6,13 +6,13 @@
 #include "graph/fusion.h"
 #include "graph/opdef.h"
 #include "graph/verify.h"
+#include "ops/logits.h"
 
 namespace outsize {
 
 namespace {
 
 constexpr std::int64_t kTop = 5;
-constexpr std::int64_t kIgnored = -100;  // a label below 0 never counts
 
 // The logits that the loss compares with the labels, or none.
 ValueId logits_of(const Graph& graph, ValueId labels) {
@@ -29,12 +29,13 @@ ValueId add_count(Graph& graph, const std::string& name, ValueId logits, ValueId
   return graph.op(made).outputs[0];
 }
 
-std::int64_t counted(const Batch& batch) {
+// How many labels name a class.
+std::int64_t counted(const Batch& batch, std::int64_t classes) {
   std::int64_t rows = 0;
   for (std::size_t at = 0; at + sizeof(std::int32_t) <= batch.y.size(); at += sizeof(std::int32_t)) {
     std::int32_t label = 0;
     std::memcpy(&label, batch.y.data() + at, sizeof label);
-    rows += label != kIgnored;
+    rows += label >= 0 && label < classes;
   }
   return rows;
 }
@@ -42,16 +43,16 @@ std::int64_t counted(const Batch& batch) {
 }  // namespace
 
 EvaluationGraph make_evaluation_graph(const Graph& forward) {
+  EvaluationGraph made;
   Graph graph = evaluation_graph(forward);
   const ValueId labels = graph.find_value("labels");
   const std::string kCorrect = "evaluation.correct", kCorrect5 = "evaluation.correct5";
   if (const ValueId logits = labels ? logits_of(graph, labels) : ValueId{}) {
     const ValueType& type = graph.value(logits).type;
-    const std::int64_t classes = type.shape[type.format == Format::map ? 1 : type.shape.rank() - 1];
+    made.classes = type.shape[class_dim(type)];
     add_count(graph, kCorrect, logits, labels, 1);
-    if (classes > kTop) add_count(graph, kCorrect5, logits, labels, kTop);
+    if (made.classes > kTop) add_count(graph, kCorrect5, logits, labels, kTop);
   }
-  EvaluationGraph made;
   made.graph = fuse(graph);
   verify_graph(made.graph);
   made.x = made.graph.find_value("x");
@@ -100,7 +101,7 @@ Evaluation Evaluator::run(const Batch& batch) {
   found.samples = evaluation_.graph.value(evaluation_.x).type.shape[0];
   found.loss = read(evaluation_.loss);
   if (!evaluation_.correct) return found;
-  found.rows = counted(batch);
+  found.rows = counted(batch, evaluation_.classes);
   found.correct = read(evaluation_.correct);
   found.correct5 = evaluation_.correct5 ? read(evaluation_.correct5) : 0;
   return found;

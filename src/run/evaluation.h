@@ -10,11 +10,12 @@ namespace outsize {
 // A network's forward pass for evaluation, with the values a loop feeds and reads.
 struct EvaluationGraph {
   Graph graph;
-  ValueId x;         // input: the samples
-  ValueId y;         // input: their labels or targets
-  ValueId loss;      // output [1]: the mean over the batch
-  ValueId correct;   // output f64[1]: rows whose label has the largest logit; none where there are no labels
-  ValueId correct5;  // output f64[1]: … is among the five largest; none where there are fewer than six classes
+  ValueId x;                 // input: the samples
+  ValueId y;                 // input: their labels or targets
+  ValueId loss;              // output [1]: the mean over the batch
+  ValueId correct;           // output f64[1]: rows whose label has the largest logit; none where there are no labels
+  ValueId correct5;          // output f64[1]: … is among the five largest; none where there are fewer than six classes
+  std::int64_t classes = 0;  // labels in [0, classes) count, as correct_count has it
 };
 
 // evaluation_graph → counts of correct rows → fuse → verify. `forward` is of the form that make_training_graph takes.
