@@ -24,13 +24,6 @@ inline void expect_float(const OpSite& site, int i) {
   if (!is_float(site.in(i).dtype)) user_error("input {} must be f32 or f64, found {}", input_name(site, i), to_string(site.in(i)));
 }
 
-// Input i must be a map [N, C, H, W] of f32 or f64.
-inline void expect_map(const OpSite& site, int i) {
-  expect_float(site, i);
-  if (site.in(i).format != Format::map || site.in(i).shape.rank() != 4)
-    user_error("input {} must be a map [N, C, H, W], found {}", input_name(site, i), to_string(site.in(i)));
-}
-
 // Input i must be a map [N, C, H, W] or [N, C, D, H, W] of f32 or f64.
 inline void expect_any_map(const OpSite& site, int i) {
   expect_float(site, i);
