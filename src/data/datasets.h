@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/source.h"
+#include "data/batch.h"
 
 namespace outsize {
 

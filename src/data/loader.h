@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/dataset.h"
-#include "data/source.h"
+#include "data/batch.h"
 #include "data/view.h"
 
 namespace outsize {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "data/source.h"
+#include "data/batch.h"
 #include "run/prepare.h"
 
 namespace outsize {

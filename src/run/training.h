@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/safetensors.h"
-#include "data/source.h"
+#include "data/batch.h"
 #include "run/prepare.h"
 
 namespace outsize {

@@ -1,7 +1,7 @@
 #include "data/npz.h"
 
+#include "../batches.h"
 #include "data/npy.h"
-#include "data/source.h"
 #include "support.h"
 
 namespace outsize {
@@ -92,7 +92,7 @@ class Sources : public FileTest {
     return path("d.npz");
   }
   std::string refuse(const Array& x, const Array& y) const {
-    return refusal([&] { make_npz_source(npz(x, y), labelled(), false, 0); });
+    return refusal([&] { npz_batches(npz(x, y), labelled(), false, 0); });
   }
 };
 
@@ -105,17 +105,17 @@ std::vector<float> floats(const std::vector<std::byte>& bytes) {
 TEST_F(Sources, ReadsInOrderAndStartsAgain) {
   std::vector<std::uint8_t> pixels(5 * 12);
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i / 12 * 51);
-  const auto source = make_npz_source(
+  const auto source = npz_batches(
       npz(array_of(ElementType::u8, {5, 3, 2, 2}, pixels), array_of<std::int64_t>(ElementType::i64, {5}, {0, 1, 2, 3, 0})),
       labelled(), false, 0);
   EXPECT_EQ(source->batches_per_epoch(), 2);  // the fifth sample is left out
   Batch batch;
-  source->fill(1, batch);
+  source->make(1, batch);
   EXPECT_FLOAT_EQ(floats(batch.x)[0], 0.4F);  // 102 / 255
   EXPECT_FLOAT_EQ(floats(batch.x)[12], 0.6F);
   EXPECT_EQ(batch.y, array_of<std::int32_t>(ElementType::i32, {2}, {2, 3}).data);
   const Batch second = batch;
-  source->fill(3, batch);
+  source->make(3, batch);
   EXPECT_EQ(batch.x, second.x);
 }
 
@@ -123,11 +123,11 @@ TEST_F(Sources, ShuffleIsAPermutationOfItsOwnEachEpoch) {
   std::vector<float> x(12 * 16);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i / 12);
   const auto source =
-      make_npz_source(npz(array_of(ElementType::f32, {16, 3, 2, 2}, x), make_array(ElementType::i32, {16})), labelled(), true, 1);
+      npz_batches(npz(array_of(ElementType::f32, {16, 3, 2, 2}, x), make_array(ElementType::i32, {16})), labelled(), true, 1);
   std::vector<std::vector<float>> epochs(2);
   for (std::int64_t step = 0; step < 16; ++step) {
     Batch batch;
-    source->fill(step, batch);
+    source->make(step, batch);
     epochs[static_cast<std::size_t>(step / 8)].push_back(floats(batch.x)[0]);
     epochs[static_cast<std::size_t>(step / 8)].push_back(floats(batch.x)[12]);
   }
@@ -157,14 +157,14 @@ TEST_F(Sources, TokensAndLabelsOfPositions) {
   spec.ignored_label = -100;
   const Array x = array_of<std::uint16_t>(ElementType::u16, {2, 3}, {0, 1, 2, 3, 4, 8});
   const Array y = array_of<std::int8_t>(ElementType::i8, {2, 3}, {0, 1, 4, -100, 4, 3});
-  const auto source = make_npz_source(npz(x, y), spec, false, 0);
+  const auto source = npz_batches(npz(x, y), spec, false, 0);
   Batch batch;
-  source->fill(1, batch);
+  source->make(1, batch);
   EXPECT_EQ(batch.x, array_of<std::int32_t>(ElementType::i32, {3}, {3, 4, 8}).data);
   EXPECT_EQ(batch.y, array_of<std::int32_t>(ElementType::i32, {3}, {-100, 4, 3}).data);
 
   const auto refused = [&](const Array& tokens, const Array& labels, const BatchSpec& by) {
-    return refusal([&] { make_npz_source(npz(tokens, labels), by, false, 0); });
+    return refusal([&] { npz_batches(npz(tokens, labels), by, false, 0); });
   };
   expect_contains(refused(array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 2, 3, 9, 8}), y, spec),
                   "token 9 of sample 1 (element 1 of it) is not below the model's 9 tokens");
@@ -185,7 +185,7 @@ TEST_F(Sources, SyntheticTokensAreFollowedByTheirLabels) {
   BatchSpec spec{DType::i32, {4, 50}, DType::i32, {4, 50}, 30};
   spec.x_classes = 40;
   Batch batch;
-  make_synthetic_source(spec, 3)->fill(7, batch);
+  synthetic_batches(spec, 3)->make(7, batch);
   const auto x = integers(batch.x), y = integers(batch.y);
   std::size_t followed = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -198,14 +198,14 @@ TEST_F(Sources, SyntheticTokensAreFollowedByTheirLabels) {
   EXPECT_GT(followed, 160U);  // nine of ten of 196
   EXPECT_LT(followed, 196U);
   spec.y_shape = {4};
-  make_synthetic_source(spec, 3)->fill(7, batch);
+  synthetic_batches(spec, 3)->make(7, batch);
   EXPECT_EQ(integers(batch.y).size(), 4U);
 }
 
 TEST_F(Sources, SyntheticPositionsAreLabelledByTheirHeight) {
   const BatchSpec spec{DType::f32, {2, 3, 4, 8, 6}, DType::i32, {2, 4, 8, 6}, 2};
   Batch batch;
-  make_synthetic_source(spec, 3)->fill(1, batch);
+  synthetic_batches(spec, 3)->make(1, batch);
   const auto x = floats(batch.x);
   const auto y = integers(batch.y);
   ASSERT_EQ(y.size(), 2U * 192U);
@@ -218,15 +218,15 @@ TEST_F(Sources, SyntheticPositionsAreLabelledByTheirHeight) {
 }
 
 TEST_F(Sources, SyntheticBatchesAreAFunctionOfSeedAndStep) {
-  const auto source = make_synthetic_source(labelled(), 5);
+  const auto source = synthetic_batches(labelled(), 5);
   Batch a, b;
-  source->fill(3, a);
-  source->fill(9, b);
+  source->make(3, a);
+  source->make(9, b);
   EXPECT_NE(a.x, b.x);
-  source->fill(3, b);
+  source->make(3, b);
   EXPECT_EQ(a.x, b.x);
   EXPECT_EQ(a.y, b.y);
-  make_synthetic_source(labelled(), 6)->fill(3, b);
+  synthetic_batches(labelled(), 6)->make(3, b);
   EXPECT_NE(a.x, b.x);
   for (float value : floats(a.x)) EXPECT_LE(std::abs(value), 1.5F);
 }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "../batches.h"
 #include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/text.h"
@@ -63,13 +64,13 @@ struct Trained {
 Trained train(const std::string& planner, const std::string& path) {
   TrainingGraph training = training_graph(path);
   const std::unique_ptr<Backend> backend = make_backend("reference", 1);
-  const std::unique_ptr<DataSource> source = make_synthetic_source(training.batch_spec(), 5);
+  const std::unique_ptr<Loader> source = synthetic_batches(training.batch_spec(), 5);
   Prepared prepared = prepare_by(planner, training, *backend);
   Trainer trainer(std::move(training), std::move(prepared), *backend, 3);
   Trained trained;
   Batch batch;
   for (std::int64_t step = 0; step < 3; ++step) {
-    source->fill(step, batch);
+    source->make(step, batch);
     trained.losses.push_back(trainer.step(batch, 0.05));
   }
   EXPECT_EQ(trainer.measured_peak_bytes(), trainer.prepared().program.peak_bytes[0]);

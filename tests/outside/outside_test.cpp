@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "../batches.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
@@ -68,10 +69,10 @@ TEST(Outside, AStepTakesLittleBesideItsArenaAndGivesItBack) {
   choices.planner = "keep";
   Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices);
   const std::int64_t arena = prepared.program.peak_bytes[0];
-  const auto source = make_synthetic_source(training.batch_spec(), 1);
+  const auto source = synthetic_batches(training.batch_spec(), 1);
   Trainer trainer(std::move(training), std::move(prepared), *backend, 1);
   Batch batch;
-  source->fill(0, batch);
+  source->make(0, batch);
   trainer.step(batch, 0.01);  // libraries set themselves up
 
   const std::int64_t before = live_bytes, calls_before = calls;

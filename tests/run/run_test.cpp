@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../batches.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
@@ -25,7 +26,7 @@ class Run : public testing::Test {
   struct Parts {
     std::unique_ptr<Trainer> trainer;
     std::unique_ptr<Evaluator> evaluator;
-    std::unique_ptr<DataSource> data;
+    std::unique_ptr<Loader> data;
   };
 
   Parts make(const char* model, bool evaluate, std::int64_t evaluation_batch = 4) {
@@ -37,7 +38,7 @@ class Run : public testing::Test {
     const Profile profile{find_device("cpu"), {}};
     Prepared prepared = prepare(training.graph, *backend_, profile, choices);
     Parts parts;
-    parts.data = make_synthetic_source(training.batch_spec(), 3);
+    parts.data = synthetic_batches(training.batch_spec(), 3);
     if (!evaluate) {
       parts.trainer = std::make_unique<Trainer>(std::move(training), std::move(prepared), *backend_, 5);
       return parts;
@@ -57,7 +58,7 @@ class Run : public testing::Test {
 
   static double step(Parts& parts, std::int64_t index) {
     Batch batch;
-    parts.data->fill(index, batch);
+    parts.data->make(index, batch);
     return parts.trainer->step(batch, 0.05);
   }
 
@@ -75,7 +76,7 @@ TEST_F(Run, EvaluationSeesTheTrainersParameters) {
   Parts parts = make("mlp", true);
   for (std::int64_t i = 0; i < 3; ++i) {
     Batch batch;
-    parts.data->fill(i, batch);
+    parts.data->make(i, batch);
     const Evaluation found = parts.evaluator->run(batch);
     EXPECT_EQ(found.loss, parts.trainer->step(batch, 0.05));
     EXPECT_EQ(found.rows, 4);
@@ -89,7 +90,7 @@ TEST_F(Run, EvaluationChangesNothing) {
   Parts with = make("resnet18", true), without = make("resnet18", false);
   for (std::int64_t i = 0; i < 3; ++i) {
     Batch batch;
-    with.data->fill(100 + i, batch);
+    with.data->make(100 + i, batch);
     with.evaluator->run(batch);
     EXPECT_EQ(step(with, i), step(without, i));
   }
@@ -105,7 +106,7 @@ TEST_F(Run, EvaluationDoesNotMixSamples) {
     step(four, i);
     step(two, i);
   }
-  four.data->fill(50, batch);
+  four.data->make(50, batch);
   const Evaluation whole = four.evaluator->run(batch);
   Evaluation halves;
   for (std::size_t half = 0; half < 2; ++half) {

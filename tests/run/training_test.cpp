@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../batches.h"
 #include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/text.h"
@@ -89,9 +90,9 @@ loss: loss = mean_squared_error(y, target)
 output loss
 )");
   EXPECT_TRUE(training.random_key.valid());
-  const auto source = make_synthetic_source(training.batch_spec(), 1);
+  const auto source = synthetic_batches(training.batch_spec(), 1);
   Batch batch;
-  source->fill(0, batch);
+  source->make(0, batch);
   const auto losses = [&](std::uint64_t seed) {
     const std::unique_ptr<Backend> backend = make_backend("reference", 1);
     Profile profile;

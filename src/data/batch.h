@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "base/dtype.h"
@@ -39,20 +37,5 @@ inline std::int64_t find_outside(std::span<const std::int32_t> values, std::int6
   while (i < values.size() && ((values[i] >= 0 && values[i] < limit) || (ignored && values[i] == *ignored))) ++i;
   return static_cast<std::int64_t>(i);
 }
-
-// Where batches come from. Batch i is always the same, whenever it is asked for.
-class DataSource {
- public:
-  virtual ~DataSource() = default;
-  // "synthetic" or the file's name.
-  virtual std::string name() const = 0;
-  // How many full batches make an epoch; 0: there is no end.
-  virtual std::int64_t batches_per_epoch() const = 0;
-  virtual void fill(std::int64_t step, Batch& batch) const = 0;
-};
-
-// The synthetic task, and the arrays of an .npz file without an incomplete last batch (data/datasets.h), as sources.
-std::unique_ptr<DataSource> make_synthetic_source(const BatchSpec& spec, std::uint64_t seed);
-std::unique_ptr<DataSource> make_npz_source(const std::string& path, const BatchSpec& spec, bool shuffle, std::uint64_t seed);
 
 }  // namespace outsize
