@@ -62,7 +62,7 @@ void take_image(const std::string& text, ModelOptions& options) {
     const std::size_t by = std::min(text.find('x', from), text.size());
     std::int64_t extent = 0;
     if (!parse_integer(std::string_view(text).substr(from, by - from), extent) || extent < 1 || extents.size() == 3)
-      user_error("--image: '{}' is not a size in pixels; expected H, HxW or HxWxD, such as 224, 480x640 or 64x64x32", text);
+      user_error("--image: '{}' is not a size in pixels; expected H, HxW or HxWxD, such as 224, 480x640 or 64x64x32, or own", text);
     extents.push_back(extent);
     from = by + 1;
   }
@@ -81,9 +81,13 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   note(add_integer(command, "--batch", flags.options.batch, 1, "samples a step [8]"));
   note(command
            .add_option_function<std::string>(
-               "--image", [&flags](const std::string& text) { take_image(text, flags.options); },
-               "extents of an image or volume [the model's]")
-           ->type_name("H[xW[xD]]"));
+               "--image",
+               [&flags](const std::string& text) {
+                 flags.own_sizes = text == "own";
+                 if (!flags.own_sizes) take_image(text, flags.options);
+               },
+               "extents of an image or volume [the model's]; own: each sample's own, with --batch 1")
+           ->type_name("H[xW[xD]]|own"));
   note(add_integer(command, "--seq", flags.options.sequence, 1, "tokens a sample [the model's]"));
   note(add_integer(command, "--classes", flags.options.classes, 1, "classes, or the vocabulary of a language model [the model's]"));
   note(add_number(command, "--width", flags.options.width, 1e-6, "factor on every hidden channel count [1]"));

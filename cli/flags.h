@@ -8,7 +8,7 @@
 #include "backend/interface.h"
 #include "model/zoo.h"
 #include "run/prepare.h"
-#include "run/training.h"
+#include "run/trainer.h"
 
 namespace outsize::cli {
 
@@ -26,6 +26,7 @@ struct ModelFlags {
   std::string model;
   ModelOptions options;
   bool f64 = false;
+  bool own_sizes = false;             // --image own: every sample has its own extents
   std::vector<std::string> zoo_only;  // flags given that a graph file has no use for
 };
 void add_model_flags(CLI::App& command, ModelFlags& flags);

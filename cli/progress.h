@@ -11,6 +11,8 @@ class Progress {
   explicit Progress(bool wanted);
   ~Progress();
 
+  // Whether there is a terminal to show it on.
+  bool active() const { return active_; }
   // Shows `text` in place of what was shown before.
   void show(const std::string& text);
   // Removes the line.

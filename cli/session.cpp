@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "cost/devices.h"
 #include "data/file.h"
+#include "graph/reshaped.h"
 #include "graph/text.h"
 
 namespace outsize::cli {
@@ -22,15 +23,24 @@ Graph load_model(const ModelFlags& flags) {
   return parse_graph(read_text(flags.model), flags.model);
 }
 
-Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training) {
+Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
+  const bool file = flags.model.ends_with(".graph") || flags.model.find('/') != std::string::npos;
+  if (file) return reshaped(load_model(flags), x_shape);
+  ModelFlags other = flags;
+  other.options.batch = x_shape[0];
+  if (x_shape.rank() >= 4) {
+    other.options.image_height = x_shape[x_shape.rank() == 5 ? 3 : 2];
+    other.options.image_width = x_shape[x_shape.rank() == 5 ? 4 : 3];
+    if (x_shape.rank() == 5) other.options.image_depth = x_shape[2];
+  }
+  return load_model(other);
+}
+
+Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training,
+                     StepKind kind) {
   Session session;
-  const Graph forward = load_model(model);
-  session.training = make_training_graph(forward, training);
-  session.model = forward.name;
+  session.use(make_step_graph(load_model(model), kind, training));
   const Graph& graph = session.training.graph;
-  for (const Value& value : graph.values())
-    if (value.role == Role::parameter && !value.producer) session.parameters += value.type.elements();
-  session.batch = graph.value(session.training.x).type.shape[0];
 
   const DType dtype = graph.value(session.training.loss).type.dtype;
   session.threads = common.threads > 0 ? common.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
@@ -43,6 +53,16 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
   find_planner(session.planner);
   return session;
+}
+
+void Session::use(StepGraph step) {
+  training = std::move(step);
+  const Graph& graph = training.graph;
+  model = graph.name;
+  parameters = 0;
+  for (const Value& value : graph.values())
+    if (value.role == Role::parameter && !value.producer) parameters += value.type.elements();
+  batch = graph.value(training.x).type.shape[0];
 }
 
 std::string Session::describe() const {

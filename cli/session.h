@@ -9,7 +9,7 @@ namespace outsize::cli {
 
 // What `train` and `plan` have in common: the training graph of a model, and the backend that plans are made for.
 struct Session {
-  TrainingGraph training;
+  StepGraph training;
   std::unique_ptr<Backend> backend;
   Profile profile;
   std::string model;
@@ -18,15 +18,20 @@ struct Session {
   std::int64_t parameters = 0;  // elements
   std::int64_t batch = 0;
 
+  // Takes `step` as the graph of the training step.
+  void use(StepGraph step);
   // "resnet50, batch 8 of [3, 224, 224], 25.6 M parameters"
   std::string describe() const;
 };
 
 // Reads or builds the model and makes its training graph. Throws UserError for whatever does not fit.
-Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training);
+Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training,
+                     StepKind kind = StepKind::whole);
 
 // The forward graph of MODEL: of a file when the name has a slash or ends in .graph, else of the zoo.
 Graph load_model(const ModelFlags& flags);
+// The same for samples x of another shape. Throws UserError where the model does not take them.
+Graph load_model(const ModelFlags& flags, const Dims& x_shape);
 
 // Plans under the budgets of the flags. `keep` is filled when a percentage or the caller asks for it.
 PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep = nullptr);

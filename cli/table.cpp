@@ -12,6 +12,11 @@ void Summary::print() const {
   for (const auto& [name, text] : rows_) fmt::print("{:<{}}  {}\n", name, width, text);
 }
 
+std::string format_rate(double samples_per_second) {
+  return samples_per_second >= 100 ? fmt::format("{:.0f} samples/s", samples_per_second)
+                                   : fmt::format("{:.3g} samples/s", samples_per_second);
+}
+
 std::string format_seconds(double seconds) {
   if (seconds >= 99.95) return fmt::format("{:.0f} s", seconds);
   if (seconds >= 0.9995) return fmt::format("{:.3g} s", seconds);

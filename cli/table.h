@@ -16,6 +16,8 @@ class Summary {
   std::vector<std::pair<std::string, std::string>> rows_;
 };
 
+// "1234 samples/s", "5.67 samples/s"
+std::string format_rate(double samples_per_second);
 // "1.23 s", "45.6 ms", "789 us"
 std::string format_seconds(double seconds);
 

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "command.h"
 #include "data/datasets.h"
+#include "data/window.h"
 #include "table.h"
 #include "training_run.h"
 
@@ -29,17 +30,25 @@ std::int64_t count_steps(const TrainFlags& flags, const Loader& loader) {
   if (flags.steps > 0 && flags.epochs > 0) user_error("give --steps or --epochs, not both");
   if (flags.epochs == 0) return flags.steps > 0 ? flags.steps : kDefaultSteps;
   if (loader.batches_per_epoch() == 0) user_error("--epochs: {} data has no end; give --steps", loader.dataset().name());
-  return flags.epochs * loader.batches_per_epoch();
+  return flags.epochs * steps_per_epoch(loader, flags.accumulate);
 }
 
 void load_weights(Trainer& trainer, const std::string& path) {
-  std::vector<std::string> ignored = trainer.load(SafetensorsFile(path));
-  std::erase_if(ignored, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
-  if (ignored.empty()) return;
-  const std::size_t shown = std::min<std::size_t>(ignored.size(), 3);
-  fmt::print(stderr, "outsize: {}: {} tensors that the model has not were ignored: {}{}\n", path, ignored.size(),
-             fmt::join(ignored.begin(), ignored.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-             ignored.size() > shown ? ", …" : "");
+  LoadReport report = trainer.load(SafetensorsFile(path));
+  const auto say = [&](std::vector<std::string>& names, std::string_view what) {
+    if (names.empty()) return;
+    const std::size_t shown = std::min<std::size_t>(names.size(), 3);
+    fmt::print(stderr, "outsize: {}: {} tensor{} {}: {}{}\n", path, names.size(), names.size() == 1 ? "" : "s", what,
+               fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+               names.size() > shown ? ", …" : "");
+  };
+  // PyTorch's counter of batches, and the optimizer's own state, are not part of a network's weights.
+  std::erase_if(report.unexpected, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
+  std::erase_if(report.missing, [](const std::string& name) {
+    return name.ends_with(".momentum") || name.ends_with(".adam_m") || name.ends_with(".adam_v");
+  });
+  say(report.unexpected, "that the model has not, ignored");
+  say(report.missing, "of the model missing, left as initialised");
 }
 
 void print_summary(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
@@ -54,10 +63,11 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
   summary.row("data", loader.dataset().name());
   summary.row("budget", format_bytes(options.budgets.device));
   summary.row("peak", fmt::format("{} measured, {} predicted", format_bytes(trainer.measured_peak_bytes()),
-                                  format_bytes(prepared.program.peak_bytes[0])));
+                                  format_bytes(trainer.predicted_peak_bytes())));
   summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(losses.median_seconds()),
                                   format_seconds(prepared.predicted.seconds)));
-  summary.row("throughput", fmt::format("{:.3g} samples/s", static_cast<double>(session.batch) / losses.median_seconds()));
+  const double computed = std::accumulate(losses.seconds.begin(), losses.seconds.end(), 0.0);
+  summary.row("throughput", format_rate(static_cast<double>(losses.samples) / std::max(computed, 1e-9)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(figures.swapped_bytes)));
   summary.row("recomputed", fmt::format("{} ops a step", figures.recomputed_ops));
   summary.row("tiles", fmt::format("{}", figures.tiles));
@@ -69,7 +79,8 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
     if (run.evaluation->correct5 > 0) text += fmt::format(", top five {:.1f} %", 100 * run.evaluation->accuracy5());
     summary.row("evaluation", text + fmt::format(" of {} samples", run.evaluation->samples));
   }
-  const double total = std::accumulate(losses.seconds.begin(), losses.seconds.end(), loader.waited_seconds());
+  if (!run.stopped_by.empty()) summary.row("stopped", fmt::format("by {} after step {}", run.stopped_by, trainer.steps()));
+  const double total = computed + loader.waited_seconds();
   summary.row("waited", fmt::format("{:.1f} % of the time for data", 100 * loader.waited_seconds() / std::max(total, 1e-9)));
   if (loader.skipped() > 0) summary.row("skipped", fmt::format("{} samples that could not be read", loader.skipped()));
   summary.row("parameters", fmt::format("sha256 {}", trainer.parameters_sha256()));
@@ -77,7 +88,7 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
 }
 
 void print_json(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
-                const PrepareOptions& options) {
+                const PrepareOptions& options, std::int64_t accumulate) {
   const Losses& losses = run.losses;
   const Prepared& prepared = trainer.prepared();
   const PlanFigures figures = figures_of(prepared);
@@ -89,9 +100,10 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"rounding", prepared.plan.rounding()},
       {"data", loader.dataset().name()},
       {"batch", session.batch},
+      {"accumulate", accumulate},
       {"parameters", session.parameters},
       {"budget_bytes", options.budgets.device},
-      {"predicted_peak_bytes", prepared.program.peak_bytes[0]},
+      {"predicted_peak_bytes", trainer.predicted_peak_bytes()},
       {"measured_peak_bytes", trainer.measured_peak_bytes()},
       {"host_bytes", prepared.program.peak_bytes[1]},
       {"disk_bytes", prepared.program.peak_bytes[2]},
@@ -108,9 +120,11 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"params_sha256", trainer.parameters_sha256()},
       {"states_sha256", trainer.states_sha256()},
       {"steps_made", trainer.steps()},
+      {"samples", losses.samples},
       {"waited_s", loader.waited_seconds()},
       {"skipped_samples", loader.skipped()},
   };
+  if (!run.stopped_by.empty()) object["stopped_by"] = run.stopped_by;
   if (run.evaluation) {
     object["eval_loss"] = run.evaluation->loss;
     object["eval_samples"] = run.evaluation->samples;
@@ -145,7 +159,6 @@ void check_writable(const std::string& path) {
 LoaderOptions loader_options(const TrainFlags& flags, bool training) {
   LoaderOptions options;
   options.shuffle = training && flags.shuffle == "on";
-  options.drop_last = true;
   options.strict = flags.strict;
   options.seed = flags.common.seed;
   options.threads = static_cast<int>(flags.load_threads);
@@ -155,21 +168,6 @@ LoaderOptions loader_options(const TrainFlags& flags, bool training) {
     options.augment.crop = options.augment.crop || (training && kind == "crop");
   }
   return options;
-}
-
-// The set to evaluate on: --eval-data, or the test part of --data; nothing where there is neither.
-std::unique_ptr<Loader> make_eval_loader(const TrainFlags& flags, const BatchSpec& spec, DataOptions options) {
-  const bool own = flags.eval_data.empty() && !flags.data.empty() && has_test_part(flags.data);
-  if (flags.eval_data.empty() && !own) {
-    if (flags.eval_every > 0) user_error("--eval-every: there is nothing to evaluate on; give --eval-data, or a folder with test/");
-    return nullptr;
-  }
-  const std::string& what = own ? flags.data : flags.eval_data;
-  options.part = has_test_part(what) ? Part::test : Part::train;
-  auto loader = std::make_unique<Loader>(make_dataset(what, options), spec, loader_options(flags, false));
-  if (loader->batches_per_epoch() == 0 && own) return nullptr;  // a set without end
-  if (loader->batches_per_epoch() == 0) user_error("--eval-data: {} has no full batch, or no end", loader->dataset().name());
-  return loader;
 }
 
 // Where a path leads, whether or not there is a file.
@@ -202,63 +200,182 @@ void check_schedule(const TrainFlags& flags) {
     user_error("--schedule-every and --schedule-factor: apply to --schedule step");
 }
 
+// The extents that stand for each sample's own are 0.
+BatchSpec with_own_sizes(BatchSpec spec) {
+  const Dims x = spec.x_shape;
+  const int positions = x.rank() - 2, leading = spec.y_shape.rank() - positions;
+  if (positions < 1) user_error("--image own: the model takes {}, not images", to_string(without_first(x)));
+  bool map = leading >= 1;  // y has a value for every position
+  for (int i = 0; i < positions; ++i) map = map && spec.y_shape[leading + i] == x[2 + i];
+  for (int i = 0; i < positions; ++i) {
+    spec.x_shape[2 + i] = 0;
+    if (map) spec.y_shape[leading + i] = 0;
+  }
+  return spec;
+}
+
+// The shape of a batch of the largest sample: what fits it should fit them all.
+Dims largest_sample(const Dataset& dataset) {
+  if (dataset.size() == 0) user_error("--image own: the sizes of {} have no end; give a count", dataset.name());
+  Dims largest;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    try {
+      const Dims extents = dataset.open(i)->x_extents();
+      if (largest.rank() == 0 || extents.product() > largest.product()) largest = extents;
+    } catch (const SampleError&) {  // the loader tells of it when it comes to it
+    }
+  }
+  if (largest.rank() == 0) user_error("{}: not one of its {} samples can be read", dataset.name(), dataset.size());
+  Dims shape{1};
+  for (std::int64_t extent : largest) shape.push_back(extent);
+  return shape;
+}
+
+// Throws UserError unless two graphs of a model have the same parameters and states.
+void expect_same_persistents(const Graph& graph, const Graph& main, std::string_view model, const Dims& x_shape) {
+  for (const Value& value : graph.values()) {
+    if (!value.persistent() || value.producer) continue;
+    const ValueId found = main.find_value(value.name);
+    if (!found || main.value(found).type != value.type)
+      user_error("{}: with samples of {} its parameter '{}' is another; all samples must be of one size (--image)", model,
+                 to_string(without_first(x_shape)), value.name);
+  }
+}
+
+// The programs of a run besides its first: parts of steps, evaluation, smaller batches, samples of other sizes.
+Trainer::Maker program_maker(Session& session, const TrainFlags& flags, const PrepareOptions& options) {
+  return [&session, &flags, options](StepKind kind, const Dims& x_shape, const PersistentLayout& layout) {
+    StepProgram made;
+    made.step = make_step_graph(load_model(flags.model, x_shape), kind, flags.training);
+    expect_same_persistents(made.step.graph, session.training.graph, session.model, x_shape);
+    PrepareOptions other = options;
+    other.plan_text.clear();  // which is for the first alone
+    other.layout = &layout;
+    made.prepared = prepare(made.step.graph, *session.backend, session.profile, other);
+    return made;
+  };
+}
+
+// Whether the model takes the smaller batch that ends an epoch of `loader`; a graph file may fix its batch.
+bool takes_last_batch(const ModelFlags& model, const Loader& loader, const BatchSpec& spec) {
+  const std::int64_t batches = loader.batches_per_epoch();
+  const std::int64_t samples = batches > 0 ? loader.samples_of(batches - 1) : spec.batch();
+  if (samples == spec.batch()) return true;
+  Dims shape = spec.x_shape;
+  shape[0] = samples;
+  try {
+    load_model(model, shape);
+    return true;
+  } catch (const UserError& error) {
+    fmt::print(stderr, "outsize: {}: the last {} of {} samples are left out: {}\n", loader.dataset().name(), samples,
+               loader.dataset().size(), error.what());
+    return false;
+  }
+}
+
+std::unique_ptr<Loader> make_loader(const TrainFlags& flags, std::shared_ptr<const Dataset> dataset, const BatchSpec& spec,
+                                    bool training) {
+  LoaderOptions options = loader_options(flags, training);
+  auto loader = std::make_unique<Loader>(dataset, spec, options);
+  if (flags.model.own_sizes || takes_last_batch(flags.model, *loader, spec)) return loader;
+  options.drop_last = true;
+  return std::make_unique<Loader>(std::move(dataset), spec, options);
+}
+
+// The set to evaluate on: --eval-data, or the test part of --data; nothing where there is neither.
+std::unique_ptr<Loader> make_eval_loader(const TrainFlags& flags, const BatchSpec& spec, DataOptions options) {
+  const bool own = flags.eval_data.empty() && !flags.data.empty() && has_test_part(flags.data);
+  if (flags.eval_data.empty() && !own) {
+    if (flags.eval_every > 0) user_error("--eval-every: there is nothing to evaluate on; give --eval-data, or a folder with test/");
+    return nullptr;
+  }
+  const std::string& what = own ? flags.data : flags.eval_data;
+  options.part = has_test_part(what) ? Part::test : Part::train;
+  std::unique_ptr<Loader> loader = make_loader(flags, make_dataset(what, options), spec, false);
+  if (loader->batches_per_epoch() == 0 && own) return nullptr;  // a set without end
+  if (loader->batches_per_epoch() == 0) user_error("--eval-data: {} has no end", loader->dataset().name());
+  return loader;
+}
+
+// Programs that the run will need, made beforehand, so that a budget they cannot meet shows before the first step.
+void expect_programs(Trainer& trainer, const TrainFlags& flags, const Loader& loader, const Loader* eval_loader, Dims x_shape) {
+  if (flags.accumulate > 1) trainer.expect(StepKind::first, x_shape);
+  if (flags.accumulate > 2) trainer.expect(StepKind::more, x_shape);
+  if (flags.model.own_sizes) return;  // the largest is in x_shape; the others are made when they come
+  const auto last = [&](const Loader& from) {
+    x_shape[0] = from.samples_of(std::max<std::int64_t>(from.batches_per_epoch() - 1, 0));
+    return x_shape;
+  };
+  if (eval_loader) {
+    if (eval_loader->batches_per_epoch() > 1) trainer.expect(StepKind::evaluate, x_shape);
+    trainer.expect(StepKind::evaluate, last(*eval_loader));
+  }
+  if (flags.accumulate == 1) trainer.expect(StepKind::whole, last(loader));
+}
+
 constexpr std::int64_t kMostLoadThreads = 256;
 
-int train(TrainFlags flags) {
+void check_flags(const TrainFlags& flags) {
   check_distinct(flags);
   check_schedule(flags);
   if (flags.load_threads > kMostLoadThreads) user_error("--load-threads: {} is more than {}", flags.load_threads, kMostLoadThreads);
   check_writable(flags.save);
   check_writable(flags.save_gradients);
-  // A folder or list knows its classes.
-  if (flags.model.options.classes == 0 && !flags.data.empty()) flags.model.options.classes = classes_of(flags.data).value_or(0);
   if (flags.checkpoint.empty() && (flags.resume || flags.checkpoint_every > 0))
     user_error("{}: give --checkpoint DIR too", flags.resume ? "--resume" : "--checkpoint-every");
-  flags.training.gradients = !flags.save_gradients.empty();
-  Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
-  if (dump_graph(session, flags.model, flags.plan)) return kDone;
+  if (flags.patience > 0 && flags.eval_every == 0) user_error("--patience: counts evaluations; give --eval-every too");
+}
 
-  const BatchSpec spec = session.training.batch_spec();
+// Samples of their own sizes come one by one, whether the model is of the zoo or a file.
+void take_own_sizes(ModelFlags& model) {
+  const bool batch_given = std::erase(model.zoo_only, "--batch") > 0;
+  if (batch_given && model.options.batch != 1)
+    user_error("--image own: samples of different sizes make no batch of {}; give --accumulate instead", model.options.batch);
+  model.options.batch = 1;
+  std::erase(model.zoo_only, "--image");
+}
+
+int train(TrainFlags flags) {
+  check_flags(flags);
+  if (flags.model.own_sizes) take_own_sizes(flags.model);
+  // A folder or list knows its classes.
+  if (flags.model.options.classes == 0 && !flags.data.empty()) flags.model.options.classes = classes_of(flags.data).value_or(0);
+  flags.training.gradients = !flags.save_gradients.empty();
+  flags.training.accuracy = true;
+  const StepKind kind = flags.accumulate > 1 ? StepKind::last : StepKind::whole;
+  Session session = open_session(flags.common, flags.model, flags.plan, flags.training, kind);
+  BatchSpec spec = session.training.batch_spec();
+  const bool own = flags.model.own_sizes;
+  if (own) spec = with_own_sizes(spec);
   const DataOptions data{.spec = spec, .seed = flags.common.seed, .fit = flags.fit == "crop" ? Fit::crop : Fit::resize};
-  Loader loader(make_dataset(flags.data, data), spec, loader_options(flags, true));
+  const std::shared_ptr<const Dataset> dataset = make_dataset(flags.data, data);
+  const std::unique_ptr<Loader> loader = make_loader(flags, dataset, spec, true);
   const std::unique_ptr<Loader> eval_loader = make_eval_loader(flags, spec, data);
-  const std::int64_t steps = count_steps(flags, loader);
+  if (own) session.use(make_step_graph(load_model(flags.model, largest_sample(*dataset)), kind, flags.training));
+  if (dump_graph(session, flags.model, flags.plan)) return kDone;
+  const std::int64_t steps = count_steps(flags, *loader);
   flags.learning_rate.kind = parse_schedule(flags.schedule);
   flags.learning_rate.total = steps;
 
-  PrepareOptions options = resolve(session, flags.plan);
+  const PrepareOptions options = resolve(session, flags.plan);
   Prepared prepared = prepare_or_refuse(session, options, flags.common.json);
   if (dump_plan(session, prepared, flags.plan)) return kDone;
-
-  // Evaluation is a program of its own over the same weights, in the same memory.
-  std::vector<const Program*> programs{&prepared.program};
-  const PersistentLayout layout = layout_of(session.training.graph, prepared.program);
-  EvaluationGraph evaluation;
-  Prepared evaluated;
-  if (eval_loader) {
-    evaluation = make_evaluation_graph(load_model(flags.model));
-    PrepareOptions eval_options = options;
-    eval_options.plan_text.clear();
-    eval_options.layout = &layout;
-    evaluated = prepare(evaluation.graph, *session.backend, session.profile, eval_options);
-    programs.push_back(&evaluated.program);
-  }
-  ExecutorOptions execution;
-  execution.spill_directory = flags.plan.spill;
-  execution.canary_bytes = kCanaryBytes;
-  const std::shared_ptr<Memory> memory = make_memory(programs, *session.backend, execution);
-  Trainer trainer(session.training, std::move(prepared), *session.backend, flags.common.seed, memory);
-  std::optional<Evaluator> evaluator;
-  if (eval_loader) evaluator.emplace(std::move(evaluation), std::move(evaluated), *session.backend, memory);
+  Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
+                  program_maker(session, flags, options));
+  const StepGraph& main = trainer.main();
+  expect_programs(trainer, flags, *loader, eval_loader.get(), main.graph.value(main.x).type.shape);
 
   if (!flags.weights.empty()) load_weights(trainer, flags.weights);
   const std::int64_t begun = flags.resume ? 0 : trainer.steps();  // --weights may bring steps made before
-  TrainingRun run(session, flags, trainer, evaluator ? &*evaluator : nullptr, loader, eval_loader.get(), begun + steps);
+  TrainingRun run(session, flags, trainer, *loader, eval_loader.get(), begun + steps);
   if (flags.resume) run.resume();
   run.run();
   if (!flags.save.empty()) trainer.save(flags.save);
   if (!flags.save_gradients.empty()) trainer.save_gradients(flags.save_gradients, run.losses.values);
-  (flags.common.json ? print_json : print_summary)(session, trainer, loader, run, options);
+  if (flags.common.json)
+    print_json(session, trainer, *loader, run, options, flags.accumulate);
+  else
+    print_summary(session, trainer, *loader, run, options);
   return kDone;
 }
 
@@ -269,6 +386,7 @@ Run add_train(CLI::App& command) {
   add_model_flags(command, flags->model);
   add_integer(command, "--steps", flags->steps, 1, fmt::format("training steps [{}]", kDefaultSteps));
   add_integer(command, "--epochs", flags->epochs, 1, "passes over --data, instead of --steps");
+  add_integer(command, "--accumulate", flags->accumulate, 1, "batches a step: their gradients are summed before the update [1]");
   add_number(command, "--lr", flags->learning_rate.base, 0, "learning rate [0.01]");
   add_word(command, "--schedule", flags->schedule, {"constant", "step", "cosine"}, "how it goes on [constant]");
   add_integer(command, "--warm-up", flags->learning_rate.warm_up, 0, "steps in which it rises to --lr [0]");
@@ -285,6 +403,8 @@ Run add_train(CLI::App& command) {
   add_integer(command, "--load-threads", flags->load_threads, 0, "threads that make batches ahead [2]");
   command.add_option("--eval-data", flags->eval_data, "evaluate on this [the test part of --data]")->type_name("DATA");
   add_integer(command, "--eval-every", flags->eval_every, 1, "evaluate after so many steps [at the end]");
+  add_integer(command, "--patience", flags->patience, 1, "stop after so many evaluations without a lower loss");
+  add_integer(command, "--print-every", flags->print_every, 1, "steps between lines where there is no terminal [a twentieth]");
   command.add_option("--checkpoint", flags->checkpoint, "write checkpoints there, one at the end or when stopped")
       ->type_name("DIR");
   add_integer(command, "--checkpoint-every", flags->checkpoint_every, 1, "… and one after so many steps");

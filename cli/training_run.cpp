@@ -37,19 +37,53 @@ class StopOnSignal {
   struct sigaction before_[2];
 };
 
+std::string_view name_of(Optimizer optimizer) {
+  switch (optimizer) {
+    case Optimizer::sgd: return "sgd";
+    case Optimizer::adam: return "adam";
+    case Optimizer::adamw: return "adamw";
+  }
+  return "?";
+}
+
 // Everything that the steps depend on besides the model and the seed: a checkpoint is of a run with the same.
-std::string settings_of(const TrainFlags& flags, const Loader& loader, std::int64_t steps) {
+RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, std::int64_t steps) {
   const TrainingOptions& training = flags.training;
   const LearningRate& rate = flags.learning_rate;
-  std::string text = fmt::format("data {}, shuffle {}, fit {}, augment {}", loader.dataset().name(), flags.shuffle, flags.fit,
-                                 flags.augment.empty() ? "none" : fmt::format("{}", fmt::join(flags.augment, ",")));
-  text += fmt::format(", optimizer {} momentum {} nesterov {} weight-decay {} betas {} {} eps {} clip-norm {}",
-                      static_cast<int>(training.optimizer), training.momentum, training.nesterov, training.weight_decay,
-                      training.beta1, training.beta2, training.eps, training.clip_norm);
-  text += fmt::format(", lr {} {} warm-up {} every {} factor {}", rate.base, flags.schedule, rate.warm_up, rate.every, rate.factor);
-  if (rate.kind == LearningRate::Kind::cosine) text += fmt::format(" over {}", steps);
-  return text;
+  RunState::Settings settings{
+      {"--data", loader.dataset().name()},
+      {"--shuffle", flags.shuffle},
+      {"--fit", flags.fit},
+      {"--augment", flags.augment.empty() ? "none" : fmt::format("{}", fmt::join(flags.augment, ","))},
+      {"--accumulate", fmt::format("{}", flags.accumulate)},
+      {"--optimizer", std::string(name_of(training.optimizer))},
+      {"--weight-decay", fmt::format("{}", training.weight_decay)},
+      {"--clip-norm", fmt::format("{}", training.clip_norm)},
+      {"--lr", fmt::format("{}", rate.base)},
+      {"--schedule", flags.schedule},
+      {"--warm-up", fmt::format("{}", rate.warm_up)},
+      {"--patience", fmt::format("{}", flags.patience)},
+  };
+  const auto add = [&](const char* flag, const auto& value) { settings.emplace_back(flag, fmt::format("{}", value)); };
+  if (training.optimizer == Optimizer::sgd) {
+    add("--momentum", training.momentum);
+    add("--nesterov", training.nesterov ? "on" : "off");
+  } else {
+    add("--beta1", training.beta1);
+    add("--beta2", training.beta2);
+    add("--eps", training.eps);
+  }
+  if (rate.kind == LearningRate::Kind::step) {
+    add("--schedule-every", rate.every);
+    add("--schedule-factor", rate.factor);
+  }
+  if (rate.kind == LearningRate::Kind::cosine) add("number of steps", steps);
+  if (flags.patience > 0) add("--eval-every", flags.eval_every);
+  return settings;
 }
+
+// Lines that a run prints into a pipe, unless it is told how often.
+constexpr std::int64_t kLines = 20;
 
 }  // namespace
 
@@ -66,24 +100,26 @@ void Log::write(const nlohmann::ordered_json& object) {
     user_error("{}: cannot be written: {}", path_, std::strerror(errno));
 }
 
-TrainingRun::TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Evaluator* evaluator, Loader& loader,
-                         Loader* eval_loader, std::int64_t steps)
-    : flags_(flags),
-      trainer_(trainer),
-      evaluator_(evaluator),
-      loader_(loader),
-      eval_loader_(eval_loader),
-      steps_(steps),
-      log_(flags.log) {
+std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate) {
+  return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
+}
+
+TrainingRun::TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Loader& loader, Loader* eval_loader,
+                         std::int64_t steps)
+    : flags_(flags), trainer_(trainer), loader_(loader), eval_loader_(eval_loader), steps_(steps), log_(flags.log) {
   state_.model = session.describe();
   state_.settings = settings_of(flags, loader, steps);
   state_.backend = std::string(session.backend->name());
   state_.seed = flags.common.seed;
-  state_.plan = print_plan(session.training.graph, trainer.prepared().plan);
-  state_.kernels = kernel_table(session.training.graph, trainer.prepared().program, *session.backend);
+  state_.plan = print_plan(trainer.main().graph, trainer.prepared().plan);
+  state_.kernels = kernel_table(trainer.main().graph, trainer.prepared().program, *session.backend);
 }
 
 void TrainingRun::resume() {
+  if (!has_checkpoints(flags_.checkpoint)) {
+    fmt::print(stderr, "outsize: --resume: {} holds no checkpoint; the run begins at its first step\n", flags_.checkpoint);
+    return;
+  }
   const Checkpoint found = find_checkpoint(flags_.checkpoint);
   expect_same_run(found.state, state_, flags_.checkpoint);
   trainer_.load(SafetensorsFile(found.weights));
@@ -92,54 +128,114 @@ void TrainingRun::resume() {
   if (found.state.kernels != state_.kernels)
     fmt::print(stderr, "outsize: {}: some kernels are not those of the checkpoint; results may differ in the last bits\n",
                flags_.checkpoint);
-  loader_.seek(trainer_.steps());
+  state_.best_loss = found.state.best_loss;
+  state_.best_step = found.state.best_step;
+  state_.stale = found.state.stale;
+  saved_ = found.state.step;
+  loader_.seek(batches_of(trainer_.steps()).first);
+}
+
+// An epoch's last step takes what is left of it; data without end has none.
+TrainingRun::Batches TrainingRun::batches_of(std::int64_t step) const {
+  const std::int64_t batches = loader_.batches_per_epoch(), accumulate = flags_.accumulate;
+  if (batches == 0) return {step * accumulate, accumulate};
+  const std::int64_t steps = steps_per_epoch(loader_, accumulate);
+  const std::int64_t epoch = step / steps, first = step % steps * accumulate;
+  return {epoch * batches + first, std::min(accumulate, batches - first)};
+}
+
+double TrainingRun::make_step(std::int64_t step, double rate) {
+  const Batches batches = batches_of(step);
+  std::int64_t samples = 0;
+  for (std::int64_t k = 0; k < batches.count; ++k) samples += loader_.samples_of(batches.first + k);
+  const std::int64_t last = batches.first + batches.count - 1;
+  for (std::int64_t k = batches.first; k < last; ++k) trainer_.accumulate(loader_.batch(k), samples);
+  return trainer_.step(loader_.batch(last), rate, samples);
 }
 
 void TrainingRun::run() {
   const StopOnSignal signals;
   Progress progress(!flags_.common.json);
   first_ = trainer_.steps();
-  for (std::int64_t i = first_; i < steps_ && stop_signal == 0; ++i) {
+  const bool saves = !flags_.checkpoint.empty();
+  const bool exhausted = flags_.patience > 0 && state_.stale >= flags_.patience;
+  if (first_ >= steps_ || exhausted)
+    user_error("there is nothing left to do: {} of {} steps are made{}", first_, steps_,
+               exhausted ? fmt::format(", and {} evaluations were no better than that of step {}", state_.stale, state_.best_step)
+                         : std::string());
+  // A run that is killed before its first checkpoint would have none.
+  if (saves && saved_ < 0) save_checkpoint();
+  for (std::int64_t i = first_; i < steps_ && stopped_by.empty(); ++i) {
     const double rate = flags_.learning_rate.at(i);
-    const double loss = trainer_.step(loader_.batch(i), rate);
+    const double loss = make_step(i, rate);
+    const std::int64_t made = i + 1;
     if (!std::isfinite(loss)) {
       progress.clear();
-      refuse(loss, i + 1);
+      refuse(loss, made);
     }
     losses.values.push_back(loss);
     losses.seconds.push_back(trainer_.step_seconds());
-    log_.write({{"step", i + 1}, {"loss", loss}, {"learning_rate", rate}, {"seconds", trainer_.step_seconds()}});
-    const bool last = i + 1 == steps_ || stop_signal != 0;
-    if (eval_loader_ && (last || (flags_.eval_every > 0 && (i + 1) % flags_.eval_every == 0))) evaluate(i + 1);
-    if (!flags_.checkpoint.empty() && (last || (flags_.checkpoint_every > 0 && (i + 1) % flags_.checkpoint_every == 0)))
+    losses.samples += trainer_.score().samples;
+    nlohmann::ordered_json object{{"step", made}, {"loss", loss}};
+    if (trainer_.score().rows > 0) object["accuracy"] = trainer_.score().accuracy();
+    object["learning_rate"] = rate;
+    object["samples"] = trainer_.score().samples;
+    object["seconds"] = trainer_.step_seconds();
+    log_.write(object);
+    if (stop_signal != 0) stopped_by = stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+    const bool due = flags_.eval_every > 0 && made % flags_.eval_every == 0;
+    const bool last = made == steps_ || !stopped_by.empty();
+    if (eval_loader_ && (due || last)) evaluate(made);
+    if (due) note_best(made);
+    if (flags_.patience > 0 && state_.stale >= flags_.patience && stopped_by.empty()) stopped_by = "patience";
+    if (saves && (last || !stopped_by.empty() || (flags_.checkpoint_every > 0 && made % flags_.checkpoint_every == 0)))
       save_checkpoint();
-    show(progress, i, loss);
+    show(progress, made, loss);
   }
   progress.clear();
-  if (losses.values.empty()) user_error("there is nothing left to do: {} of {} steps are made", first_, steps_);
-  if (stop_signal != 0)
-    fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stop_signal == SIGINT ? "SIGINT" : "SIGTERM",
-               trainer_.steps(), steps_,
+  say_why_it_stopped();
+}
+
+void TrainingRun::say_why_it_stopped() const {
+  if (stopped_by == "patience")
+    fmt::print(stderr, "outsize: stopped after step {} of {}: {} evaluations were no better than that of step {} (loss {:.6g})\n",
+               trainer_.steps(), steps_, state_.stale, state_.best_step, state_.best_loss);
+  else if (!stopped_by.empty())
+    fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stopped_by, trainer_.steps(), steps_,
                flags_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
 }
 
 void TrainingRun::refuse(double loss, std::int64_t step) const {
-  const std::string left = flags_.checkpoint.empty() || saved_ == 0
-                               ? std::string("nothing was saved")
-                               : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
+  const std::string left = saved_ < 0 ? std::string("nothing was saved")
+                                      : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
   user_error(
       "the loss is {} at step {}; {}. A smaller --lr, --warm-up or --clip-norm may help, if the data holds no such number itself",
-      loss, step, left);
+      std::isnan(loss) ? "not a number" : "infinite", step, left);
 }
 
 void TrainingRun::evaluate(std::int64_t step) {
-  Evaluation found;
-  for (std::int64_t k = 0; k < eval_loader_->batches_per_epoch(); ++k) found.add(evaluator_->run(eval_loader_->batch(k)));
+  Score found;
+  for (std::int64_t k = 0; k < eval_loader_->batches_per_epoch(); ++k) found.add(trainer_.evaluate(eval_loader_->batch(k)));
+  if (!std::isfinite(found.loss))
+    fmt::print(stderr, "outsize: evaluation after step {}: the loss is {}; does {} hold such numbers?\n", step, found.loss,
+               eval_loader_->dataset().name());
   evaluation = found;
   nlohmann::ordered_json object{{"step", step}, {"eval_loss", found.loss}, {"eval_samples", found.samples}};
   if (found.rows > 0) object["eval_accuracy"] = found.accuracy();
-  if (found.rows > 0 && evaluator_->evaluation().correct5) object["eval_accuracy5"] = found.accuracy5();
+  if (found.correct5 > 0) object["eval_accuracy5"] = found.accuracy5();
   log_.write(object);
+}
+
+// Only evaluations that --eval-every asks for count: one made because the run was stopped would not be there without the stop.
+void TrainingRun::note_best(std::int64_t step) {
+  if (!(evaluation->loss < state_.best_loss)) {
+    ++state_.stale;
+    return;
+  }
+  state_.best_loss = evaluation->loss;
+  state_.best_step = step;
+  state_.stale = 0;
+  if (flags_.patience > 0 && !flags_.checkpoint.empty()) save_best(flags_.checkpoint, trainer_);
 }
 
 void TrainingRun::save_checkpoint() {
@@ -148,13 +244,29 @@ void TrainingRun::save_checkpoint() {
   saved_ = state_.step;
 }
 
-void TrainingRun::show(Progress& progress, std::int64_t i, double loss) const {
-  const double left = losses.recent_seconds() * static_cast<double>(steps_ - i - 1);
-  std::string text = fmt::format("step {}/{}  loss {:.4f}", i + 1, steps_, loss);
+void TrainingRun::show(Progress& progress, std::int64_t made, double loss) {
+  if (recent_.size() == Losses::kRecent) recent_.erase(recent_.begin());
+  recent_.push_back(trainer_.score());
+  since_line_.add(trainer_.score());
+  const std::int64_t every = flags_.print_every > 0 ? flags_.print_every : std::max<std::int64_t>(1, (steps_ - first_) / kLines);
+  const bool line = !progress.active() && !flags_.common.json && (made % every == 0 || made == steps_);
+  if (!progress.active() && !line) return;
+
+  Score recent;
+  for (const Score& score : recent_) recent.add(score);
+  const double seconds = losses.recent_seconds();
+  const Score& shown = line ? since_line_ : recent;
+  std::string text =
+      fmt::format("step {:>{}}/{}  loss {:.4f}", made, fmt::formatted_size("{}", steps_), steps_, line ? shown.loss : loss);
+  if (shown.rows > 0) text += fmt::format(" ({:.1f} %)", 100 * shown.accuracy());
   if (evaluation) text += fmt::format("  eval {:.4f}", evaluation->loss);
   if (evaluation && evaluation->rows > 0) text += fmt::format(" ({:.1f} %)", 100 * evaluation->accuracy());
-  progress.show(text + fmt::format("  {}/step  peak {}  {} left", format_seconds(losses.recent_seconds()),
-                                   format_bytes(trainer_.prepared().program.peak_bytes[0]), format_seconds(left)));
+  text += fmt::format("  {}/step  {}  peak {}  {} left", format_seconds(seconds),
+                      format_rate(static_cast<double>(recent.samples) / losses.recent_total()),
+                      format_bytes(trainer_.predicted_peak_bytes()), format_seconds(seconds * static_cast<double>(steps_ - made)));
+  if (!line) return progress.show(text);
+  fmt::print(stderr, "{}\n", text);
+  since_line_ = {};
 }
 
 }  // namespace outsize::cli

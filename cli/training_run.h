@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +12,8 @@
 #include "data/loader.h"
 #include "progress.h"
 #include "run/checkpoint.h"
-#include "run/evaluation.h"
 #include "run/learning_rate.h"
+#include "run/trainer.h"
 #include "session.h"
 
 namespace outsize::cli {
@@ -24,6 +25,7 @@ struct TrainFlags {
   TrainingOptions training;
   std::int64_t steps = 0;
   std::int64_t epochs = 0;
+  std::int64_t accumulate = 1;
   LearningRate learning_rate;
   std::string schedule = "constant";
   std::string data;
@@ -33,6 +35,8 @@ struct TrainFlags {
   bool strict = false;
   std::int64_t load_threads = 2;
   std::int64_t eval_every = 0;
+  std::int64_t patience = 0;
+  std::int64_t print_every = 0;
   std::string eval_data;
   std::string checkpoint;
   std::int64_t checkpoint_every = 0;
@@ -45,14 +49,19 @@ struct TrainFlags {
 
 struct Losses {
   std::vector<double> values;
+  std::int64_t samples = 0;     // of all steps
   std::vector<double> seconds;  // of each step
 
   // The first step also warms caches, so it counts only where there is hardly another.
   double median_seconds() const { return median(seconds.begin() + (seconds.size() > 2 ? 1 : 0)); }
   // Of the last steps: what a line that is shown at every step can afford.
-  double recent_seconds() const {
-    return median(seconds.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(seconds.size(), 15)));
+  double recent_seconds() const { return median(seconds.end() - static_cast<std::ptrdiff_t>(std::min(seconds.size(), kRecent))); }
+  // Of the same steps, together.
+  double recent_total() const {
+    return std::accumulate(seconds.end() - static_cast<std::ptrdiff_t>(std::min(seconds.size(), kRecent)), seconds.end(), 1e-9);
   }
+
+  static constexpr std::size_t kRecent = 15;
 
  private:
   double median(std::vector<double>::const_iterator from) const {
@@ -80,34 +89,47 @@ class Log {
 // A training run: its steps, evaluations and checkpoints.
 class TrainingRun {
  public:
-  // `evaluator` and `eval_loader` may be null. `steps` counts those made before, too. All of them must outlive the run.
-  TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Evaluator* evaluator, Loader& loader,
-              Loader* eval_loader, std::int64_t steps);
+  // `eval_loader` may be null. `steps` counts those made before, too. All of them must outlive the run.
+  TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Loader& loader, Loader* eval_loader, std::int64_t steps);
 
-  // Takes up the newest checkpoint of --checkpoint. Throws UserError where there is none of this run.
+  // Takes up the newest checkpoint of --checkpoint; begins anew, and says so, where there is none. Throws UserError where it is not
+  // of this run.
   void resume();
-  // Makes the steps that are left; SIGINT and SIGTERM end them early. Throws UserError when the loss is not finite.
+  // Makes the steps that are left; SIGINT, SIGTERM and --patience end them early. Throws UserError when the loss is not finite.
   void run();
 
   Losses losses;
-  std::optional<Evaluation> evaluation;  // the last
+  std::optional<Score> evaluation;  // the last
+  std::string stopped_by;           // "SIGINT", "SIGTERM", "patience", or empty: all steps were made
 
  private:
+  struct Batches {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+  };
+  Batches batches_of(std::int64_t step) const;
+  double make_step(std::int64_t step, double rate);
   [[noreturn]] void refuse(double loss, std::int64_t step) const;
   void evaluate(std::int64_t step);
+  void note_best(std::int64_t step);
   void save_checkpoint();
-  void show(Progress& progress, std::int64_t i, double loss) const;
+  void show(Progress& progress, std::int64_t made, double loss);
+  void say_why_it_stopped() const;
 
   const TrainFlags& flags_;
   Trainer& trainer_;
-  Evaluator* evaluator_;
   Loader& loader_;
   Loader* eval_loader_;
   std::int64_t steps_;
   std::int64_t first_ = 0;
-  std::int64_t saved_ = 0;
+  std::int64_t saved_ = -1;  // the step of the last checkpoint
   RunState state_;
   Log log_;
+  std::vector<Score> recent_;  // scores of the last steps
+  Score since_line_;           // of the steps since a line was printed
 };
+
+// How many steps an epoch has: of --accumulate batches each, the last of what is left. 0: the data has no end.
+std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate);
 
 }  // namespace outsize::cli

@@ -105,12 +105,28 @@ void unmap_pages(std::byte* memory, std::int64_t bytes) {
   munmap(memory, static_cast<std::size_t>(align_up(bytes, sysconf(_SC_PAGESIZE))));
 }
 
+std::byte* remap_pages(std::byte* memory, std::int64_t bytes, std::int64_t wanted, std::string_view what) {
+  OUTSIZE_CHECK(wanted >= bytes);
+  if (const auto available = available_bytes(); available && wanted - bytes > *available)
+    refuse(wanted - bytes, what, fmt::format("the system has {} available", format_bytes(*available)));
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const auto size = static_cast<std::size_t>(align_up(bytes, page)), wanted_size = static_cast<std::size_t>(align_up(wanted, page));
+  void* const moved = mremap(memory, size, wanted_size, MREMAP_MAYMOVE);
+  if (moved == MAP_FAILED) refuse(wanted, what, std::strerror(errno));
+  if (wanted >= kHugePage) madvise(moved, wanted_size, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(moved);
+}
+
 HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads)
     : name_(kernels.backend), storage_(storage), threads_(threads), kernels_(std::move(kernels), storage) {}
 
 std::byte* HostBackend::allocate(Tier tier, std::int64_t bytes) {
   OUTSIZE_CHECK(tier != Tier::disk);
   return map_pages(bytes, tier == Tier::device ? "device" : "host");
+}
+
+std::byte* HostBackend::reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) {
+  return remap_pages(memory, bytes, wanted, tier == Tier::device ? "device" : "host");
 }
 
 void HostBackend::deallocate(Tier, std::byte* memory, std::int64_t bytes) { unmap_pages(memory, bytes); }

@@ -44,6 +44,8 @@ void for_each_run(const CopyPlan& plan, std::int64_t begin, std::int64_t end, Bo
 // has them. Throws UserError with the size when the system has not that much.
 std::byte* map_pages(std::int64_t bytes, std::string_view what);
 void unmap_pages(std::byte* memory, std::int64_t bytes);
+// Memory of map_pages() with zeros behind it, perhaps elsewhere; never twice in memory. Throws as map_pages() does.
+std::byte* remap_pages(std::byte* memory, std::int64_t bytes, std::int64_t wanted, std::string_view what);
 
 // What the backends of the host processor share: both tiers are ordinary memory. Work of the compute lane may use `threads`
 // threads; the other lanes have one thread each, their own.
@@ -54,8 +56,10 @@ class HostBackend : public Backend {
   std::string_view name() const final { return name_; }
   StorageRule storage() const final { return storage_; }
   std::shared_ptr<const Kernel> kernel(const Call& call) override { return kernels_.get(call); }
+  void release_kernels() final { kernels_.release_unused(); }
 
   std::byte* allocate(Tier tier, std::int64_t bytes) final;
+  std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) final;
   void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) final;
 
   void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) final;

@@ -20,9 +20,13 @@ class Backend {
   // The prepared kernel of a call; calls of the same signature share one. Used at plan time (its workspace) and before the first
   // step, never in a step.
   virtual std::shared_ptr<const Kernel> kernel(const Call& call) = 0;
+  // Forgets the kernels that nobody holds any more.
+  virtual void release_kernels() = 0;
 
   // Page-aligned zeroed memory of a tier's arena (device or host); freed by deallocate.
   virtual std::byte* allocate(Tier tier, std::int64_t bytes) = 0;
+  // The same memory larger, with zeros behind what was there; it may lie elsewhere.
+  virtual std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) = 0;
   virtual void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) = 0;
 
   // Moves or combines a box as `plan` says (in elements of `element_bytes`); called from the lane's own thread, lanes beside each

@@ -97,4 +97,8 @@ std::shared_ptr<const Kernel> KernelCache::get(const Call& call) {
   return kernel;
 }
 
+void KernelCache::release_unused() {
+  std::erase_if(kernels_, [](const auto& entry) { return entry.second.use_count() == 1; });
+}
+
 }  // namespace outsize

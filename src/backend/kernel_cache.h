@@ -15,6 +15,8 @@ class KernelCache {
   KernelCache(KernelTable table, StorageRule storage) : table_(std::move(table)), storage_(storage) {}
 
   std::shared_ptr<const Kernel> get(const Call& call);
+  // Forgets those that nobody else holds.
+  void release_unused();
 
  private:
   KernelTable table_;

@@ -14,6 +14,7 @@ namespace outsize {
 // (clang-format off: one a line)
 // clang-format off
 #define OUTSIZE_OPS(X) \
+  X(accumulate) \
   X(adam) \
   X(adaptive_avg_pool) \
   X(add) \

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+
 #include "backend/interface.h"
 
 namespace outsize {
@@ -17,6 +19,9 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  // Makes it `bytes` large if it is smaller. Its content stays, but may move.
+  void grow(std::int64_t bytes);
+
   std::byte* data() const { return memory_; }
   std::int64_t bytes() const { return bytes_; }
   Tier tier() const { return tier_; }
@@ -25,6 +30,8 @@ class Arena {
   void check_guard() const;
   // One past the highest byte that does not show the pattern, or ever did not when it was asked before.
   std::int64_t touched_bytes() const;
+  // Takes everything below `end` as touched.
+  void count_as_touched(std::int64_t end) { touched_ = std::max(touched_, end); }
   // Puts the pattern back into [begin, end), clipped to arena and guard zone; what was touched there is not forgotten.
   void restore_pattern(std::int64_t begin, std::int64_t end);
   // The first byte of [begin, end), clipped likewise, that does not show the pattern, or -1.
@@ -37,6 +44,7 @@ class Arena {
   Tier tier_;
   std::int64_t bytes_;
   std::int64_t guard_bytes_;
+  bool mark_;
   std::byte* memory_;
   mutable std::int64_t touched_ = 0;
 };

@@ -1,6 +1,7 @@
 #include "run/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -14,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::size_t kKept = 2;
 
@@ -35,6 +36,12 @@ std::vector<std::int64_t> steps_in(const std::string& directory) {
   return steps;
 }
 
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) user_error("{}: cannot be made: {}", directory, error.message());
+}
+
 void write_text(const std::string& path, const std::string& text) {
   OutputFile file(path);
   file.write(std::as_bytes(std::span(text)));
@@ -51,12 +58,16 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
       user_error("{}: has format {}, expected {}", path, format, kFormat);
     RunState& state = found.state;
     state.model = json.at("model");
-    state.settings = json.at("settings");
+    for (const auto& [name, value] : json.at("settings").items()) state.settings.emplace_back(name, value.get<std::string>());
     state.backend = json.at("backend");
     state.seed = json.at("seed");
     state.step = json.at("step");
     state.plan = json.at("plan");
     state.kernels = json.at("kernels").get<std::vector<std::string>>();
+    // JSON has no infinity: null stands for "none yet".
+    if (const Json& best = json.at("best_loss"); !best.is_null()) state.best_loss = best;
+    state.best_step = json.at("best_step");
+    state.stale = json.at("stale");
     found.weights = (fs::path(directory) / json.at("weights").get<std::string>()).string();
     weights_bytes = json.at("weights_bytes");
   } catch (const Json::exception& error) {
@@ -71,28 +82,39 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
 }  // namespace
 
 void write_checkpoint(const std::string& directory, const RunState& state, const Trainer& trainer) {
-  std::error_code error;
-  fs::create_directories(directory, error);
-  if (error) user_error("{}: cannot be made: {}", directory, error.message());
+  make_directory(directory);
   const std::string stem = stem_of(state.step);
   const std::string weights = (fs::path(directory) / (stem + ".safetensors")).string();
   trainer.save(weights);
+  Json settings = Json::object();
+  for (const auto& [name, value] : state.settings) settings[name] = value;
   const Json json{{"format", kFormat},
                   {"model", state.model},
-                  {"settings", state.settings},
+                  {"settings", settings},
                   {"backend", state.backend},
                   {"seed", state.seed},
                   {"step", state.step},
+                  {"best_loss", std::isfinite(state.best_loss) ? Json(state.best_loss) : Json()},
+                  {"best_step", state.best_step},
+                  {"stale", state.stale},
                   {"weights", stem + ".safetensors"},
                   {"weights_bytes", InputFile(weights).size()},
                   {"kernels", state.kernels},
                   {"plan", state.plan}};
   write_text((fs::path(directory) / (stem + ".json")).string(), json.dump(1) + "\n");
 
+  std::error_code error;
   const std::vector<std::int64_t> steps = steps_in(directory);
   for (std::size_t i = 0; i + kKept < steps.size(); ++i)
     for (const char* suffix : {".json", ".safetensors"}) fs::remove(fs::path(directory) / (stem_of(steps[i]) + suffix), error);
 }
+
+void save_best(const std::string& directory, const Trainer& trainer) {
+  make_directory(directory);
+  trainer.save((fs::path(directory) / "best.safetensors").string());
+}
+
+bool has_checkpoints(const std::string& directory) { return fs::is_directory(directory) && !steps_in(directory).empty(); }
 
 Checkpoint find_checkpoint(const std::string& directory) {
   if (!fs::is_directory(directory)) user_error("{}: is not a directory of checkpoints", directory);
@@ -115,7 +137,10 @@ void expect_same_run(const RunState& then, const RunState& now, const std::strin
   expect("model", then.model, now.model);
   expect("backend", then.backend, now.backend);
   expect("seed", std::to_string(then.seed), std::to_string(now.seed));
-  expect("settings", then.settings, now.settings);
+  for (const auto& [name, value] : now.settings) {
+    const auto was = std::find_if(then.settings.begin(), then.settings.end(), [&](const auto& pair) { return pair.first == name; });
+    expect(name, was == then.settings.end() ? "not given" : was->second, value);
+  }
 }
 
 std::vector<std::string> kernel_table(const Graph& graph, const Program& program, Backend& backend) {

@@ -1,24 +1,31 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "run/training.h"
+#include "run/trainer.h"
 
 namespace outsize {
 
 // What a run needs, beside its parameters and states, to go on as if it had never stopped. Data and random numbers are functions of
 // the seed and the step, so that these two are their whole state.
 struct RunState {
-  std::string model;     // name and sizes
-  std::string settings;  // everything else that the steps depend on: optimizer, schedule, data, precision
+  using Settings = std::vector<std::pair<std::string, std::string>>;  // name and value, in the order of messages
+
+  std::string model;  // name and sizes
+  Settings settings;  // everything else that the steps depend on: optimizer, schedule, data, precision
   std::string backend;
   std::uint64_t seed = 0;
-  std::int64_t step = 0;             // steps made
-  std::string plan;                  // its text
-  std::vector<std::string> kernels;  // "op: implementation", in program order
+  std::int64_t step = 0;                                       // steps made
+  std::string plan;                                            // its text
+  std::vector<std::string> kernels;                            // "op: implementation", in program order
+  double best_loss = std::numeric_limits<double>::infinity();  // of the evaluations so far
+  std::int64_t best_step = 0;                                  // where it was
+  std::int64_t stale = 0;                                      // evaluations since
 };
 
 // A checkpoint on disk: "checkpoint-<step>.safetensors" and, written after it, "checkpoint-<step>.json", which makes it one.
@@ -32,6 +39,11 @@ struct Checkpoint {
 // cannot be written; what was there before is then still there.
 void write_checkpoint(const std::string& directory, const RunState& state, const Trainer& trainer);
 
+// Writes parameters and states to "best.safetensors" in `directory`, with the care of write_checkpoint().
+void save_best(const std::string& directory, const Trainer& trainer);
+
+// Whether a directory is there and has descriptions of checkpoints in it, whole or not.
+bool has_checkpoints(const std::string& directory);
 // The newest whole checkpoint of a directory. Throws UserError that says what is wrong with those that are not whole, if none is.
 Checkpoint find_checkpoint(const std::string& directory);
 

@@ -46,6 +46,7 @@ struct PreparedInstruction {
   std::vector<Box> in_boxes;
   std::vector<Box> out_boxes;
   std::byte* workspace = nullptr;
+  std::int64_t workspace_end = 0;  // in its arena
   Box owned;
   // everything else
   CopyPlan plan;
@@ -54,10 +55,8 @@ struct PreparedInstruction {
 
 }  // namespace
 
-std::shared_ptr<Memory> make_memory(std::span<const Program* const> programs, Backend& backend, const ExecutorOptions& options) {
-  Memory::Sizes sizes{};
-  for (const Program* program : programs)
-    for (std::size_t tier = 0; tier < sizes.size(); ++tier) sizes[tier] = std::max(sizes[tier], program->peak_bytes[tier]);
+std::shared_ptr<Memory> make_memory(const Program& program, Backend& backend, const ExecutorOptions& options) {
+  const Memory::Sizes sizes{program.peak_bytes[0], program.peak_bytes[1], program.peak_bytes[2]};
   return std::make_shared<Memory>(backend, sizes, std::max(kGuardBytes, options.canary_bytes), options.spill_directory);
 }
 
@@ -162,6 +161,7 @@ PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
     if (instruction.workspace) {
       const Piece& piece = program.piece(instruction.workspace);
       made.workspace = at(piece.tier, piece.offset);
+      made.workspace_end = piece.offset + piece.bytes;
     }
   }
   place(made, 0);
@@ -225,8 +225,11 @@ void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) co
 
 void Executor::Impl::execute(PreparedInstruction& made) {
   const Instruction& instruction = *made.instruction;
-  if (instruction.action == Action::kernel)
+  if (instruction.action == Action::kernel) {
+    // Libraries ask for a workspace that they do not always use to its end; it is theirs nonetheless.
+    if (made.workspace) memory->arena(Tier::device)->count_as_touched(made.workspace_end);
     return made.kernel->run({made.in, made.out, made.workspace, made.in_boxes, made.out_boxes, made.owned});
+  }
   const Access& to = made.writes[0];
   if (instruction.action == Action::zero) return backend.zero(to.memory, made.zero_bytes);
 
@@ -323,7 +326,7 @@ void Executor::Impl::check_size(ValueId value, std::size_t bytes) const {
 }
 
 Executor::Executor(const Graph& graph, const Program& program, Backend& backend, ExecutorOptions options)
-    : Executor(graph, program, backend, make_memory(std::array{&program}, backend, options), options) {}
+    : Executor(graph, program, backend, make_memory(program, backend, options), options) {}
 
 Executor::Executor(const Graph& graph, const Program& program, Backend& backend, std::shared_ptr<Memory> memory,
                    ExecutorOptions options)

@@ -32,8 +32,8 @@ struct ExecutorOptions {
   std::int64_t canary_bytes = 0;  // as the program was lowered with
 };
 
-// Memory that each of these programs fits into, one at a time.
-std::shared_ptr<Memory> make_memory(std::span<const Program* const> programs, Backend& backend, const ExecutorOptions& options);
+// Memory that the program fits into.
+std::shared_ptr<Memory> make_memory(const Program& program, Backend& backend, const ExecutorOptions& options);
 
 // Interprets a program: no allocation, no shape logic, no decision in a step.
 class Executor {
@@ -56,6 +56,7 @@ class Executor {
 
   const Trace& trace() const;
   // The highest device byte that any step has touched so far: arenas start filled with a pattern, and what differs was touched.
+  // The workspace of a kernel that ran counts whole.
   std::int64_t measured_peak_bytes() const;
 
  private:

@@ -1,27 +1,31 @@
 #include "run/memory.h"
 
 #include <algorithm>
-#include <cstring>
-#include <vector>
 
 namespace outsize {
 
-Memory::Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, const std::string& spill_directory) : sizes_(sizes) {
-  arenas_[0] = std::make_unique<Arena>(backend, Tier::device, sizes[0], guard_bytes, true);
-  if (sizes[1] > 0) arenas_[1] = std::make_unique<Arena>(backend, Tier::host, sizes[1], guard_bytes, false);
-  if (sizes[2] > 0) spill_ = std::make_unique<SpillFile>(spill_directory, sizes[2]);
+Memory::Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, const std::string& spill_directory)
+    : backend_(backend), guard_bytes_(guard_bytes), spill_directory_(spill_directory), sizes_{} {
+  grow(sizes);
 }
 
-void Memory::copy_from(const Memory& other, const Sizes& ends) {
-  for (std::size_t tier = 0; tier < arenas_.size(); ++tier)
-    if (ends[tier] > 0) std::memcpy(arenas_[tier]->data(), other.arenas_[tier]->data(), static_cast<std::size_t>(ends[tier]));
-  constexpr std::int64_t kPart = std::int64_t{1} << 20;
-  std::vector<std::byte> part(static_cast<std::size_t>(std::min(ends[2], kPart)));
-  for (std::int64_t at = 0; at < ends[2]; at += kPart) {
-    const std::span<std::byte> bytes(part.data(), static_cast<std::size_t>(std::min(kPart, ends[2] - at)));
-    other.spill_->read(at, bytes);
-    spill_->write(at, bytes);
+bool Memory::smaller_than(std::span<const std::int64_t, 3> peaks) const {
+  return !std::equal(peaks.begin(), peaks.end(), sizes_.begin(), [](std::int64_t peak, std::int64_t size) { return peak <= size; });
+}
+
+void Memory::grow(std::span<const std::int64_t, 3> peaks) {
+  for (std::size_t tier = 0; tier < arenas_.size(); ++tier) {
+    const bool device = tier == 0;
+    if (arenas_[tier])
+      arenas_[tier]->grow(peaks[tier]);
+    else if (peaks[tier] > 0 || device)
+      arenas_[tier] = std::make_unique<Arena>(backend_, device ? Tier::device : Tier::host, peaks[tier], guard_bytes_, device);
   }
+  if (spill_ && peaks[2] > sizes_[2])
+    spill_->grow(peaks[2]);
+  else if (!spill_ && peaks[2] > 0)
+    spill_ = std::make_unique<SpillFile>(spill_directory_, peaks[2]);
+  for (std::size_t tier = 0; tier < sizes_.size(); ++tier) sizes_[tier] = std::max(sizes_[tier], peaks[tier]);
 }
 
 }  // namespace outsize

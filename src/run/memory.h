@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "run/arena.h"
@@ -22,10 +23,15 @@ class Memory {
   Arena* arena(Tier tier) const { return tier == Tier::disk ? nullptr : arenas_[static_cast<std::size_t>(tier)].get(); }
   SpillFile* spill() const { return spill_.get(); }
 
-  // Takes over the first bytes of every tier of another memory: the persistent values of its run.
-  void copy_from(const Memory& other, const Sizes& ends);
+  // Whether a program with these peaks does not fit.
+  bool smaller_than(std::span<const std::int64_t, 3> peaks) const;
+  // Makes room for a program with these peaks. What was there stays, but may lie at other addresses: no executor may live.
+  void grow(std::span<const std::int64_t, 3> peaks);
 
  private:
+  Backend& backend_;
+  std::int64_t guard_bytes_;
+  std::string spill_directory_;
   Sizes sizes_;
   std::array<std::unique_ptr<Arena>, 2> arenas_;  // device, host
   std::unique_ptr<SpillFile> spill_;

@@ -43,6 +43,13 @@ SpillFile::SpillFile(std::string directory, std::int64_t bytes) : directory_(std
   }
 }
 
+void SpillFile::grow(std::int64_t bytes) {
+  if (const int error = reserve(file_, bytes); error != 0) {
+    errno = error;
+    fail("reserve", bytes);
+  }
+}
+
 SpillFile::~SpillFile() { close(file_); }
 
 void SpillFile::fail(const char* action, std::int64_t bytes) const {

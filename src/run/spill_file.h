@@ -14,6 +14,8 @@ class SpillFile {
   // Reserves the room at once, so that a full disk shows before the first step. An empty directory: the system's temporary one.
   SpillFile(std::string directory, std::int64_t bytes);
   ~SpillFile();
+  // Reserves more room; `bytes` is not less than before.
+  void grow(std::int64_t bytes);
   SpillFile(const SpillFile&) = delete;
   SpillFile& operator=(const SpillFile&) = delete;
 

@@ -1,5 +1,8 @@
+#include "run/trainer.h"
+
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -9,7 +12,6 @@
 
 #include "base/philox.h"
 #include "base/sha256.h"
-#include "run/training.h"
 
 namespace outsize {
 
@@ -91,109 +93,260 @@ std::uint32_t high(std::uint64_t number) { return static_cast<std::uint32_t>(num
 // The tensor of a saved file that says how many steps were made.
 const std::string kSteps = "training.steps";
 
+// Programs of other shapes than the main one's that are kept.
+constexpr std::size_t kMostPrograms = 32;
+
+// How many labels name a class.
+std::int64_t counted(const Batch& batch, std::int64_t classes) {
+  std::int64_t rows = 0;
+  for (std::size_t at = 0; at + sizeof(std::int32_t) <= batch.y.size(); at += sizeof(std::int32_t)) {
+    std::int32_t label = 0;
+    std::memcpy(&label, batch.y.data() + at, sizeof label);
+    rows += label >= 0 && label < classes;
+  }
+  return rows;
+}
+
+// Throws UserError that lists parameters of the model which `file` lacks, or has in another shape.
+void refuse_file(const SafetensorsFile& file, const std::vector<std::string>& missing, const std::vector<std::string>& misshaped) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::string> lines;
+  const auto list = [&](const std::vector<std::string>& names, std::string_view what) {
+    if (names.empty()) return;
+    const std::size_t shown = std::min(names.size(), kShown);
+    std::string line =
+        fmt::format("{}{}", what, fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+    if (names.size() > shown) line += fmt::format(" and {} more", names.size() - shown);
+    lines.push_back(std::move(line));
+  };
+  list(missing, "it lacks ");
+  list(misshaped, "of another shape: ");
+  if (!lines.empty()) user_error("{}: does not fit the model: {}", file.path(), fmt::join(lines, "; "));
+}
+
 TensorEntry entry_of(std::string name, const ValueType& type) {
   return {std::move(name), element_type_of(type.dtype), type.shape, 0};
 }
 
 }  // namespace
 
-ExecutorOptions Trainer::executor_options(const std::string& spill_directory) {
+void Score::add(const Score& batch) {
+  const double weight = static_cast<double>(rows > 0 ? rows : samples);
+  const double more = static_cast<double>(batch.rows > 0 ? batch.rows : batch.samples);
+  if (weight + more > 0) loss = (loss * weight + batch.loss * more) / (weight + more);
+  samples += batch.samples;
+  rows += batch.rows;
+  correct += batch.correct;
+  correct5 += batch.correct5;
+}
+
+ExecutorOptions Trainer::executor_options() {
   ExecutorOptions options;
-  options.spill_directory = spill_directory;
   options.canary_bytes = kCanaryBytes;
   options.debug_memory = kCanaryBytes > 0;
   return options;
 }
 
-Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed,
-                 const std::string& spill_directory)
-    : Trainer(std::move(training), prepared, backend, seed,
-              make_memory(std::array<const Program*, 1>{&prepared.program}, backend, executor_options(spill_directory))) {}
-
-Trainer::Trainer(TrainingGraph training, Prepared prepared, Backend& backend, std::uint64_t seed, std::shared_ptr<Memory> memory)
-    : training_(std::move(training)), prepared_(std::move(prepared)), seed_(seed) {
-  executor_ = std::make_unique<Executor>(training_.graph, prepared_.program, backend, std::move(memory), executor_options({}));
+Trainer::Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory, Maker maker)
+    : backend_(backend), maker_(std::move(maker)), seed_(seed) {
+  const StepGraph& step = main.step;
+  OUTSIZE_CHECK(step.kind == StepKind::whole || step.kind == StepKind::last);
+  layout_ = layout_of(step.graph, main.prepared.program);
+  ExecutorOptions options = executor_options();
+  options.spill_directory = spill_directory;
+  memory_ = make_memory(main.prepared.program, backend, options);
+  const Dims& shape = step.graph.value(step.x).type.shape;
+  const Key key{step.kind, {shape.begin(), shape.end()}};
+  main_ = &programs_.emplace(key, Entry{std::move(main), nullptr, 0}).first->second;
   initialise();
 }
 
+Trainer::~Trainer() = default;
+
 void Trainer::initialise() {
+  const Entry& entry = ready(*main_);
   for (Role role : {Role::parameter, Role::state})
-    for (ValueId id : persistent(role)) executor_->write(id, initial(training_.graph.value(id), seed_));
+    for (ValueId id : persistent(role)) entry.executor->write(id, initial(main().graph.value(id), seed_));
+}
+
+// The main program, or one that is made when it is first asked for, from which the least used ones make room.
+Trainer::Entry& Trainer::program(StepKind kind, const Dims& x_shape) {
+  const Key key{kind, {x_shape.begin(), x_shape.end()}};
+  if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
+  if (!maker_)
+    user_error("expected batches of {}, found {}", to_string(main().graph.value(main().x).type.shape), to_string(x_shape));
+  StepProgram made = maker_(kind, x_shape, layout_);
+  if (programs_.size() > kMostPrograms) drop_least_used();
+  return programs_.emplace(key, Entry{std::move(made), nullptr, uses_}).first->second;
+}
+
+void Trainer::drop_least_used() {
+  auto least = programs_.end();
+  for (auto entry = programs_.begin(); entry != programs_.end(); ++entry)
+    if (&entry->second != main_ && (least == programs_.end() || entry->second.used < least->second.used)) least = entry;
+  programs_.erase(least);
+  backend_.release_kernels();
+}
+
+// Gives a program its executor, and the memory its size if it is larger than all before.
+Trainer::Entry& Trainer::ready(Entry& entry) {
+  entry.used = ++uses_;
+  if (entry.executor) return entry;
+  const Program& program = entry.program.prepared.program;
+  if (memory_->smaller_than(program.peak_bytes)) {
+    for (auto& [key, other] : programs_) other.executor.reset();  // they hold addresses
+    memory_->grow(program.peak_bytes);
+    if (&entry != main_) ready(*main_);  // which reads and writes the persistent values
+  }
+  entry.executor = std::make_unique<Executor>(entry.program.step.graph, program, backend_, memory_, executor_options());
+  return entry;
 }
 
 std::vector<ValueId> Trainer::persistent(Role role) const {
+  const Graph& graph = main().graph;
   std::vector<ValueId> found;
-  for (std::int64_t i = 0; i < training_.graph.value_count(); ++i) {
-    const Value& value = training_.graph.value(ValueId(i));
-    if (value.role == role && !value.producer) found.push_back(ValueId(i));
+  for (std::int64_t i = 0; i < graph.value_count(); ++i) {
+    const Value& value = graph.value(ValueId(i));
+    const bool sum = std::find(main().sums.begin(), main().sums.end(), ValueId(i)) != main().sums.end();
+    if (value.role == role && !value.producer && !sum) found.push_back(ValueId(i));
   }
-  std::sort(found.begin(), found.end(),
-            [this](ValueId a, ValueId b) { return training_.graph.value(a).name < training_.graph.value(b).name; });
+  std::sort(found.begin(), found.end(), [&](ValueId a, ValueId b) { return graph.value(a).name < graph.value(b).name; });
   return found;
 }
 
-double Trainer::step(const Batch& batch, double learning_rate) {
-  const DType loss_dtype = training_.graph.value(training_.loss).type.dtype;
-  executor_->write(training_.x, batch.x);
-  executor_->write(training_.y, batch.y);
-  executor_->write(training_.loss_gradient, scalar_bytes(loss_dtype, 1));
-  executor_->write(training_.learning_rate, scalar_bytes(training_.graph.value(training_.learning_rate).type.dtype, learning_rate));
+Trainer::Entry& Trainer::run(StepKind kind, const Batch& batch, std::int64_t samples, double learning_rate) {
+  Entry& entry = ready(program(kind, batch.x_shape));
+  const StepGraph& step = entry.program.step;
+  Executor& executor = *entry.executor;
+  const auto number = [&](ValueId value, double content) {
+    if (value) executor.write(value, scalar_bytes(step.graph.value(value).type.dtype, content));
+  };
+  executor.write(step.x, batch.x);
+  executor.write(step.y, batch.y);
+  number(step.loss_gradient, samples == batch.samples ? 1 : static_cast<double>(batch.samples) / static_cast<double>(samples));
+  number(step.learning_rate, learning_rate);
   const auto made = static_cast<std::uint64_t>(steps_);
   // Past 2³¹ steps the bias corrections of Adam have long been 1.
   constexpr std::uint64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
-  if (training_.step) executor_->write(training_.step, integer_bytes({low(std::min(made + 1, kMostSteps))}));
-  if (training_.random_key) executor_->write(training_.random_key, integer_bytes({low(seed_), high(seed_), low(made), high(made)}));
+  if (step.step) executor.write(step.step, integer_bytes({low(std::min(made + 1, kMostSteps))}));
+  // No run makes 2⁴⁰ steps.
+  const std::uint64_t draw = made + (static_cast<std::uint64_t>(parts_) << 40);
+  if (step.random_key) executor.write(step.random_key, integer_bytes({low(seed_), high(seed_), low(draw), high(draw)}));
 
   const auto begin = std::chrono::steady_clock::now();
-  executor_->step();
-  step_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  ++steps_;
-  return scalar(loss_dtype, read(training_.loss));
+  executor.step();
+  step_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  predicted_peak_ = std::max(predicted_peak_, entry.program.prepared.program.peak_bytes[0]);
+  return entry;
 }
 
+Score Trainer::score_of(const Entry& entry, const Batch& batch) const {
+  const StepGraph& step = entry.program.step;
+  const auto number = [&](ValueId value) {
+    std::vector<std::byte> bytes = buffer_for(step.graph.value(value).type);
+    entry.executor->read(value, bytes);
+    return scalar(step.graph.value(value).type.dtype, bytes);
+  };
+  Score score;
+  score.loss = number(step.loss);
+  score.samples = batch.samples;
+  if (!step.correct) return score;
+  score.rows = counted(batch, step.classes);
+  score.correct = number(step.correct);
+  score.correct5 = step.correct5 ? number(step.correct5) : 0;
+  return score;
+}
+
+void Trainer::accumulate(const Batch& batch, std::int64_t samples) {
+  OUTSIZE_CHECK(main().kind == StepKind::last);
+  if (parts_ == 0) score_ = {}, step_seconds_ = 0;
+  const Entry& entry = run(parts_ == 0 ? StepKind::first : StepKind::more, batch, samples, 0);
+  score_.add(score_of(entry, batch));
+  ++parts_;
+}
+
+double Trainer::step(const Batch& batch, double learning_rate, std::int64_t samples) {
+  if (parts_ == 0) score_ = {}, step_seconds_ = 0;
+  const StepKind kind = parts_ == 0 ? StepKind::whole : StepKind::last;
+  const Entry& entry = run(kind, batch, samples > 0 ? samples : batch.samples, learning_rate);
+  score_.add(score_of(entry, batch));
+  // Copied, because the next program uses the memory they lie in.
+  gradients_.clear();
+  for (const auto& [subject, gradient] : entry.program.step.gradients) {
+    const Graph& graph = entry.program.step.graph;
+    std::vector<std::byte> bytes = buffer_for(graph.value(gradient).type);
+    entry.executor->read(gradient, bytes);
+    gradients_.emplace_back(entry_of("grad." + graph.value(subject).name, graph.value(gradient).type), std::move(bytes));
+  }
+  parts_ = 0;
+  ++steps_;
+  return score_.loss;
+}
+
+Score Trainer::evaluate(const Batch& batch) {
+  const double before = step_seconds_;
+  const Score score = score_of(run(StepKind::evaluate, batch, batch.samples, 0), batch);
+  step_seconds_ = before;
+  return score;
+}
+
+std::int64_t Trainer::measured_peak_bytes() const { return memory_->arena(Tier::device)->touched_bytes(); }
+
 std::vector<std::byte> Trainer::read(ValueId value) const {
-  std::vector<std::byte> bytes = buffer_for(training_.graph.value(value).type);
-  executor_->read(value, bytes);
+  std::vector<std::byte> bytes = buffer_for(main().graph.value(value).type);
+  // Persistent values lie where the layout says, whichever program reads them.
+  main_->executor->read(value, bytes);
   return bytes;
 }
 
-std::vector<std::string> Trainer::load(const SafetensorsFile& file) {
+LoadReport Trainer::load(const SafetensorsFile& file) {
+  LoadReport report;
+  std::vector<std::pair<ValueId, const TensorEntry*>> found;
+  std::vector<std::string> lacking, misshaped;
   std::set<std::string> taken;
   for (Role role : {Role::parameter, Role::state})
     for (ValueId id : persistent(role)) {
-      const Value& value = training_.graph.value(id);
-      const TensorEntry* entry = file.find(value.name);
-      if (!entry && role == Role::parameter) user_error("{}: has no tensor '{}', which the model needs", file.path(), value.name);
-      if (!entry) continue;
-      if (entry->shape != value.type.shape)
-        user_error("{}: tensor '{}' has shape {}, but the model's is {}", file.path(), value.name, to_string(entry->shape),
-                   to_string(value.type.shape));
-      executor_->write(id, converted(file.read(*entry), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name)));
+      const Value& value = main().graph.value(id);
+      const TensorEntry* const entry = file.find(value.name);
+      if (!entry) {
+        (role == Role::parameter ? lacking : report.missing).push_back(value.name);
+        continue;
+      }
       taken.insert(value.name);
+      if (entry->shape != value.type.shape)
+        misshaped.push_back(
+            fmt::format("{} is {}, the model's {}", value.name, to_string(entry->shape), to_string(value.type.shape)));
+      found.emplace_back(id, entry);
     }
+  refuse_file(file, lacking, misshaped);
+  std::int64_t steps = steps_;
   if (const TensorEntry* entry = file.find(kSteps)) {
     if (entry->type != ElementType::i64 || entry->shape != Dims{1})
       user_error("{}: tensor '{}' has type {} and shape {}, expected int64 and [1]", file.path(), kSteps, name_of(entry->type),
                  to_string(entry->shape));
-    std::int64_t steps = 0;
     std::memcpy(&steps, file.read(*entry).data.data(), sizeof steps);
     if (steps < 0) user_error("{}: tensor '{}' is {}, expected at least 0", file.path(), kSteps, steps);
-    steps_ = steps;
     taken.insert(kSteps);
   }
-  std::vector<std::string> ignored;
-  for (const TensorEntry& entry : file.entries())
-    if (!taken.contains(entry.name)) ignored.push_back(entry.name);
-  return ignored;
+  const Entry& entry = ready(*main_);
+  for (const auto& [id, tensor] : found) {
+    const Value& value = main().graph.value(id);
+    entry.executor->write(id,
+                          converted(file.read(*tensor), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name)));
+  }
+  steps_ = steps;
+  for (const TensorEntry& tensor : file.entries())
+    if (!taken.contains(tensor.name)) report.unexpected.push_back(tensor.name);
+  return report;
 }
 
 void Trainer::save(const std::string& path) const {
   std::vector<TensorEntry> entries;
   for (Role role : {Role::parameter, Role::state})
-    for (ValueId id : persistent(role)) entries.push_back(entry_of(training_.graph.value(id).name, training_.graph.value(id).type));
+    for (ValueId id : persistent(role)) entries.push_back(entry_of(main().graph.value(id).name, main().graph.value(id).type));
   entries.push_back({kSteps, ElementType::i64, {1}, 0});
   write_safetensors(path, std::move(entries), [this](const TensorEntry& entry) {
-    if (entry.name != kSteps) return read(training_.graph.find_value(entry.name));
+    if (entry.name != kSteps) return read(main().graph.find_value(entry.name));
     std::vector<std::byte> bytes(sizeof steps_);
     std::memcpy(bytes.data(), &steps_, sizeof steps_);
     return bytes;
@@ -201,19 +354,16 @@ void Trainer::save(const std::string& path) const {
 }
 
 void Trainer::save_gradients(const std::string& path, const std::vector<double>& losses) const {
-  const std::string kPrefix = "grad.", kLosses = "losses";
+  const std::string kLosses = "losses";
   std::vector<TensorEntry> entries{{kLosses, ElementType::f64, {static_cast<std::int64_t>(losses.size())}, 0}};
-  for (const auto& [subject, gradient] : training_.gradients)
-    entries.push_back(entry_of(kPrefix + training_.graph.value(subject).name, training_.graph.value(gradient).type));
+  for (const auto& [entry, bytes] : gradients_) entries.push_back(entry);
   write_safetensors(path, std::move(entries), [&](const TensorEntry& entry) {
     if (entry.name == kLosses) {
       const auto bytes = std::as_bytes(std::span(losses));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     }
-    const ValueId subject = training_.graph.find_value(entry.name.substr(kPrefix.size()));
-    const auto found = std::find_if(training_.gradients.begin(), training_.gradients.end(),
-                                    [subject](const auto& pair) { return pair.first == subject; });
-    return read(found->second);
+    return std::find_if(gradients_.begin(), gradients_.end(), [&](const auto& pair) { return pair.first.name == entry.name; })
+        ->second;
   });
 }
 

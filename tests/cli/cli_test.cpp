@@ -226,26 +226,29 @@ TEST_F(Cli, ResumesAsIfNeverStopped) {
 }
 
 // Killed at any instant, also while a checkpoint is being written, a run goes on and ends as the one that was never killed.
+// SIGKILL at 50 random instants, many of them while a checkpoint is being written.
 TEST_F(Cli, SurvivesKills) {
-  const std::string run = "train " + kModel + " --steps 120 --checkpoint k --checkpoint-every 1 --json";
-  const Json whole = json("train " + kModel + " --steps 120");
+  const std::string steps = "train " + kModel + " --steps 120";
+  const std::string run = steps + " --json --checkpoint k --checkpoint-every 1 --resume";
+  const auto expected = json(steps)["params_sha256"];
   std::mt19937 random(11);
-  int killed = 0;
-  Result last{-1, "", ""};
-  for (int i = 0; i < 50 && last.status != 0; ++i) {
-    const int milliseconds = 40 + static_cast<int>(random() % 150);
-    const bool begun = std::filesystem::exists(path("k"));
-    const Result listed = begun ? run_killed(run + " --resume", milliseconds) : run_killed(run, milliseconds);
-    killed += listed.status != 0;
-    if (listed.status == 0) last = listed;
-    // The first kill may come before anything was written; then there is nothing to resume, and the run says so.
-    if (begun && listed.status == 2) std::filesystem::remove_all(path("k"));
+  int killed = 0, finished = 0;
+  const auto check = [&](const Result& result) {
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(Json::parse(result.out)["params_sha256"], expected);
+    EXPECT_EQ(Json::parse(result.out)["steps_made"], 120);
+    std::filesystem::remove_all(path("k"));
+    ++finished;
+  };
+  while (killed < 50) {
+    const Result result = run_killed(run, 40 + static_cast<int>(random() % 250));
+    if (result.status == 137)
+      ++killed;
+    else
+      check(result);
   }
-  EXPECT_GE(killed, 1);
-  if (last.status != 0) last = this->run(run + (std::filesystem::exists(path("k")) ? " --resume" : ""));
-  ASSERT_EQ(last.status, 0) << last.err;
-  EXPECT_EQ(Json::parse(last.out)["params_sha256"], whole["params_sha256"]);
-  EXPECT_EQ(Json::parse(last.out)["steps_made"], 120);
+  check(this->run(run));
+  EXPECT_GE(finished, 1);
 }
 
 TEST_F(Cli, SignalsEndWithACheckpointAndASummary) {
@@ -253,7 +256,9 @@ TEST_F(Cli, SignalsEndWithACheckpointAndASummary) {
   EXPECT_NE(stopped.err.find("stopped by SIGTERM after step"), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.err.find("--resume goes on"), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.out.find("parameters"), std::string::npos) << stopped.out;
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("s")), {}), 2);
+  EXPECT_NE(stopped.out.find("stopped     by SIGTERM"), std::string::npos) << stopped.out;
+  // That of the beginning and that of the end.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("s")), {}), 4);
 }
 
 TEST_F(Cli, EvaluatesAndLogs) {
@@ -288,12 +293,78 @@ TEST_F(Cli, DoublePrecisionRunsOnReference) {
   EXPECT_EQ(object["backend"], "reference");
 }
 
-TEST_F(Cli, InAPipeOnlyTheSummaryIsPrinted) {
-  const Result result = run("train " + kModel + " --steps 2");
+TEST_F(Cli, InAPipeLinesArePrintedNowAndThen) {
+  const Result result = run("train " + kModel + " --steps 5 --print-every 2");
   EXPECT_EQ(result.status, 0);
-  EXPECT_EQ(result.err, "");
-  EXPECT_EQ(result.out.find('\r'), std::string::npos);
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 3) << result.err;  // steps 2, 4 and 5
+  EXPECT_TRUE(result.err.starts_with("step 2/5  loss ")) << result.err;
+  EXPECT_EQ((result.err + result.out).find('\r'), std::string::npos);
   EXPECT_TRUE(result.out.starts_with("model ")) << result.out;
+}
+
+// 10 samples in batches of 4: three steps an epoch, of 4, 4 and 2; in pairs of batches two, of 8 and 2.
+TEST_F(Cli, TheLastBatchOfAnEpochIsSmaller) {
+  Array x = make_array(ElementType::u8, {10, 3, 32, 32});
+  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 31 % 253);
+  write_npz(path("t.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {10})}});
+  const Json each = train("--epochs 2 --data t.npz --eval-data t.npz");
+  EXPECT_EQ(each["steps"], 6);
+  EXPECT_EQ(each["samples"], 20);
+  EXPECT_EQ(each["eval_samples"], 10);
+  EXPECT_EQ(each["measured_peak_bytes"], each["predicted_peak_bytes"]);
+  const Json pairs = train("--epochs 2 --data t.npz --accumulate 2 --log t.jsonl");
+  EXPECT_EQ(pairs["steps"], 4);
+  EXPECT_EQ(pairs["samples"], 20);
+  EXPECT_EQ(pairs["measured_peak_bytes"], pairs["predicted_peak_bytes"]);
+  std::istringstream log(text("t.jsonl"));
+  std::vector<int> samples;
+  for (std::string line; std::getline(log, line);) samples.push_back(Json::parse(line)["samples"]);
+  EXPECT_EQ(samples, (std::vector<int>{8, 2, 8, 2}));
+}
+
+// Evaluation at another batch size finds the same: every sample counts once.
+TEST_F(Cli, EvaluationDoesNotDependOnTheBatch) {
+  Array x = make_array(ElementType::u8, {7, 3, 32, 32});
+  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 17 % 251);
+  write_npz(path("b.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {7})}});
+  train("--steps 2 --save b.safetensors");
+  std::vector<double> losses;
+  for (const char* batch : {"1", "3", "7"}) {
+    // A step with no learning rate changes running statistics alone, so that it is the weights of the file that are evaluated.
+    const Json object =
+        json("train mlp --width 0.1 --image 32 --classes 4 --lr 0 --momentum 0 --steps 1 --eval-data b.npz --batch " +
+             std::string(batch));
+    EXPECT_EQ(object["eval_samples"], 7);
+    losses.push_back(object["eval_loss"]);
+  }
+  EXPECT_NEAR(losses[0], losses[1], 1e-5);
+  EXPECT_NEAR(losses[0], losses[2], 1e-5);
+}
+
+TEST_F(Cli, ResumesInTheMiddleOfAnEpochOfAccumulatedBatches) {
+  const std::string task = "train " + kModel + " --accumulate 3 --optimizer adamw --steps 7";
+  const Json whole = json(task);
+  run("train " + kModel + " --accumulate 3 --optimizer adamw --steps 3 --checkpoint a");
+  const Json resumed = json(task + " --checkpoint a --resume");
+  EXPECT_EQ(resumed["params_sha256"], whole["params_sha256"]);
+  EXPECT_EQ(resumed["states_sha256"], whole["states_sha256"]);
+}
+
+// The loss of evaluation stands still with no learning rate; the second evaluation is the first that is no better.
+TEST_F(Cli, PatienceEndsARun) {
+  const std::string task = "train mlp --width 0.1 --image 8 --classes 4 --batch 4 --lr 0 --momentum 0 --steps 100 --eval-every 5 ";
+  Array x = make_array(ElementType::u8, {6, 3, 8, 8});
+  write_npz(path("p.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {6})}});
+  const Result stopped = run(task + "--patience 3 --eval-data p.npz --checkpoint p --json");
+  EXPECT_NE(stopped.err.find("stopped after step 20 of 100: 3 evaluations were no better than that of step 5"), std::string::npos)
+      << stopped.err;
+  const Json object = Json::parse(stopped.out);
+  EXPECT_EQ(object["steps"], 20);
+  EXPECT_EQ(object["stopped_by"], "patience");
+  EXPECT_TRUE(std::filesystem::exists(path("p/best.safetensors")));
+  const Result again = run(task + "--patience 3 --eval-data p.npz --checkpoint p --resume");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.err.find("3 evaluations were no better than that of step 5"), std::string::npos) << again.err;
 }
 
 TEST_F(Cli, ListsWhatThereIs) {

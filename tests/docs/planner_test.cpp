@@ -12,7 +12,7 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 #include "run/prepare.h"
-#include "run/training.h"
+#include "run/trainer.h"
 
 namespace outsize {
 namespace {
@@ -25,7 +25,7 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
-TrainingGraph training_graph(const std::string& path) {
+StepGraph training_graph(const std::string& path) {
   register_ops();
   return make_training_graph(parse_graph(read_text(path), path), {});
 }
@@ -35,21 +35,21 @@ const Profile& profile() {
   return cpu;
 }
 
-Prepared prepare_by(const std::string& planner, const TrainingGraph& training, Backend& backend) {
+Prepared prepare_by(const std::string& planner, const StepGraph& training, Backend& backend) {
   PrepareOptions options;
   options.planner = planner;
   return prepare(training.graph, backend, profile(), options);
 }
 
 TEST(SwapAll, MakesThePlanOfTheDocument) {
-  const TrainingGraph training = training_graph(OUTSIZE_DOCUMENTED "/three_layers.graph");
+  const StepGraph training = training_graph(OUTSIZE_DOCUMENTED "/three_layers.graph");
   const Plan plan = find_planner("swap-all").make({.graph = training.graph, .profile = profile(), .storage = {}});
   EXPECT_EQ(print_plan(training.graph, plan), read_text(OUTSIZE_DOCUMENTED "/three_layers.plan"));
 }
 
 // b and d are f32[4, 16], 256 bytes each, and go both ways.
 TEST(SwapAll, SwapsWhatItSays) {
-  const TrainingGraph training = training_graph(OUTSIZE_DOCUMENTED "/three_layers.graph");
+  const StepGraph training = training_graph(OUTSIZE_DOCUMENTED "/three_layers.graph");
   const std::unique_ptr<Backend> backend = make_backend("reference", 1);
   EXPECT_EQ(figures_of(prepare_by("swap-all", training, *backend)).swapped_bytes, 4 * 256);
 }
@@ -62,11 +62,11 @@ struct Trained {
 };
 
 Trained train(const std::string& planner, const std::string& path) {
-  TrainingGraph training = training_graph(path);
+  StepGraph training = training_graph(path);
   const std::unique_ptr<Backend> backend = make_backend("reference", 1);
   const std::unique_ptr<Loader> source = synthetic_batches(training.batch_spec(), 5);
   Prepared prepared = prepare_by(planner, training, *backend);
-  Trainer trainer(std::move(training), std::move(prepared), *backend, 3);
+  Trainer trainer({std::move(training), std::move(prepared)}, *backend, 3);
   Trained trained;
   Batch batch;
   for (std::int64_t step = 0; step < 3; ++step) {

@@ -8,7 +8,7 @@
 #include "ops/registry.h"
 #include "plan/plan.h"
 #include "plan/tiles.h"
-#include "run/training.h"
+#include "run/trainer.h"
 
 namespace outsize {
 namespace {
@@ -44,7 +44,7 @@ class Plans : public testing::Test {
   }
 
   const std::string document_ = read_text(OUTSIZE_DOCS "/plans.md");
-  TrainingGraph training_;
+  StepGraph training_;
   Plan plan_;
 };
 

@@ -11,7 +11,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/training.h"
+#include "run/trainer.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
@@ -63,14 +63,14 @@ TEST(Outside, AStepTakesLittleBesideItsArenaAndGivesItBack) {
   ModelOptions options;
   options.batch = 4;
   options.image_height = options.image_width = 64;
-  TrainingGraph training = make_training_graph(build_model("resnet50", options), {});
+  StepGraph training = make_training_graph(build_model("resnet50", options), {});
   const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
   PrepareOptions choices;
   choices.planner = "keep";
   Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices);
   const std::int64_t arena = prepared.program.peak_bytes[0];
   const auto source = synthetic_batches(training.batch_spec(), 1);
-  Trainer trainer(std::move(training), std::move(prepared), *backend, 1);
+  Trainer trainer({std::move(training), std::move(prepared)}, *backend, 1);
   Batch batch;
   source->make(0, batch);
   trainer.step(batch, 0.01);  // libraries set themselves up

@@ -57,7 +57,11 @@ class Faulty final : public Backend {
   StorageRule storage() const override { return inner_->storage(); }
   bool supports(DType dtype) const override { return inner_->supports(dtype); }
   std::byte* allocate(Tier tier, std::int64_t bytes) override { return inner_->allocate(tier, bytes); }
+  std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) override {
+    return inner_->reallocate(tier, memory, bytes, wanted);
+  }
   void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) override { inner_->deallocate(tier, memory, bytes); }
+  void release_kernels() override { inner_->release_kernels(); }
   void add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) override { inner_->add(plan, dtype, from, to); }
   void zero(std::byte* memory, std::int64_t bytes) override { inner_->zero(memory, bytes); }
 

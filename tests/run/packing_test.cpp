@@ -4,7 +4,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/training.h"
+#include "run/trainer.h"
 
 namespace outsize {
 namespace {
@@ -14,7 +14,7 @@ TEST(Packing, PeakIsWithinThreePercentOfTheLiveSum) {
   register_ops();
   const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
   for (const ModelEntry& model : zoo()) {
-    const TrainingGraph training = make_training_graph(build_model(model.name, {.batch = 2}), {});
+    const StepGraph training = make_training_graph(build_model(model.name, {.batch = 2}), {});
     for (const Planner& planner : planners()) {
       PrepareOptions choices;
       choices.planner = planner.name;

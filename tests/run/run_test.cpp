@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -10,8 +11,8 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "run/checkpoint.h"
-#include "run/evaluation.h"
 #include "run/learning_rate.h"
+#include "run/trainer.h"
 
 namespace outsize {
 namespace {
@@ -22,38 +23,49 @@ class Run : public testing::Test {
  protected:
   Run() { register_ops(); }
 
-  // A trainer of a small model, with an evaluator in its memory if asked for.
+  // A trainer of a small model, which can also evaluate, and take batches of other sizes and several a step.
   struct Parts {
     std::unique_ptr<Trainer> trainer;
-    std::unique_ptr<Evaluator> evaluator;
     std::unique_ptr<Loader> data;
   };
 
-  Parts make(const char* model, bool evaluate, std::int64_t evaluation_batch = 4) {
-    const ModelOptions options{.batch = 4, .image_height = 32, .image_width = 32, .classes = 7, .width = 0.125};
-    const Graph forward = build_model(model, options);
-    TrainingGraph training = make_training_graph(forward, {});
+  static Graph model_of(const char* model, const Dims& x_shape) {
+    return build_model(
+        model,
+        {.batch = x_shape[0], .image_height = x_shape[2], .image_width = x_shape[3], .classes = 7, .width = 0.125, .dropout = 0});
+  }
+
+  Parts make(const char* model, StepKind kind = StepKind::whole, const TrainingOptions& options = {.accuracy = true}) {
+    const Dims shape{4, 3, 32, 32};
+    const Profile profile{find_device("cpu"), {}};
     PrepareOptions choices;
     choices.planner = "keep";
-    const Profile profile{find_device("cpu"), {}};
-    Prepared prepared = prepare(training.graph, *backend_, profile, choices);
+    const auto program = [=, this](StepKind wanted, const Dims& x_shape, const PersistentLayout* layout) {
+      StepProgram made{make_step_graph(model_of(model, x_shape), wanted, options), {}};
+      PrepareOptions chosen = choices;
+      chosen.layout = layout;
+      made.prepared = prepare(made.step.graph, *backend_, profile, chosen);
+      return made;
+    };
+    StepProgram main = program(kind, shape, nullptr);
     Parts parts;
-    parts.data = synthetic_batches(training.batch_spec(), 3);
-    if (!evaluate) {
-      parts.trainer = std::make_unique<Trainer>(std::move(training), std::move(prepared), *backend_, 5);
-      return parts;
-    }
-    const PersistentLayout layout = layout_of(training.graph, prepared.program);
-    ModelOptions other = options;
-    other.batch = evaluation_batch;
-    EvaluationGraph evaluation = make_evaluation_graph(build_model(model, other));
-    choices.layout = &layout;
-    Prepared evaluated = prepare(evaluation.graph, *backend_, profile, choices);
-    const std::shared_ptr<Memory> memory =
-        make_memory(std::array<const Program*, 2>{&prepared.program, &evaluated.program}, *backend_, {});
-    parts.trainer = std::make_unique<Trainer>(std::move(training), std::move(prepared), *backend_, 5, memory);
-    parts.evaluator = std::make_unique<Evaluator>(std::move(evaluation), std::move(evaluated), *backend_, memory);
+    parts.data = synthetic_batches(main.step.batch_spec(), 3);
+    parts.trainer = std::make_unique<Trainer>(std::move(main), *backend_, 5, std::string(),
+                                              [program](StepKind wanted, const Dims& x_shape, const PersistentLayout& layout) {
+                                                return program(wanted, x_shape, &layout);
+                                              });
     return parts;
+  }
+
+  // Samples [from, to) of a batch.
+  static Batch part_of(const Batch& batch, std::int64_t from, std::int64_t to) {
+    const auto cut = [&](const std::vector<std::byte>& bytes) {
+      const auto each = static_cast<std::ptrdiff_t>(bytes.size()) / batch.samples;
+      return std::vector<std::byte>(bytes.begin() + from * each, bytes.begin() + to * each);
+    };
+    Batch part{cut(batch.x), cut(batch.y), to - from, batch.x_shape, batch.y_shape};
+    part.x_shape[0] = part.y_shape[0] = to - from;
+    return part;
   }
 
   static double step(Parts& parts, std::int64_t index) {
@@ -73,11 +85,11 @@ class Run : public testing::Test {
 
 // Without norms and dropout, evaluation computes what a training step computes before it updates.
 TEST_F(Run, EvaluationSeesTheTrainersParameters) {
-  Parts parts = make("mlp", true);
+  Parts parts = make("mlp");
   for (std::int64_t i = 0; i < 3; ++i) {
     Batch batch;
     parts.data->make(i, batch);
-    const Evaluation found = parts.evaluator->run(batch);
+    const Score found = parts.trainer->evaluate(batch);
     EXPECT_EQ(found.loss, parts.trainer->step(batch, 0.05));
     EXPECT_EQ(found.rows, 4);
     EXPECT_GE(found.correct, 0);
@@ -87,11 +99,11 @@ TEST_F(Run, EvaluationSeesTheTrainersParameters) {
 }
 
 TEST_F(Run, EvaluationChangesNothing) {
-  Parts with = make("resnet18", true), without = make("resnet18", false);
+  Parts with = make("resnet18"), without = make("resnet18");
   for (std::int64_t i = 0; i < 3; ++i) {
     Batch batch;
     with.data->make(100 + i, batch);
-    with.evaluator->run(batch);
+    with.trainer->evaluate(batch);
     EXPECT_EQ(step(with, i), step(without, i));
   }
   EXPECT_EQ(with.trainer->parameters_sha256(), without.trainer->parameters_sha256());
@@ -100,22 +112,14 @@ TEST_F(Run, EvaluationChangesNothing) {
 
 // A norm that uses running statistics treats every sample alone: batches of 4 and of 2 give the same.
 TEST_F(Run, EvaluationDoesNotMixSamples) {
-  Parts four = make("resnet18", true, 4), two = make("resnet18", true, 2);
+  Parts parts = make("resnet18");
+  for (std::int64_t i = 0; i < 3; ++i) step(parts, i);
   Batch batch;
-  for (std::int64_t i = 0; i < 3; ++i) {
-    step(four, i);
-    step(two, i);
-  }
-  four.data->make(50, batch);
-  const Evaluation whole = four.evaluator->run(batch);
-  Evaluation halves;
-  for (std::size_t half = 0; half < 2; ++half) {
-    const auto part = [half](const std::vector<std::byte>& bytes) {
-      const auto middle = bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2);
-      return half == 0 ? std::vector<std::byte>(bytes.begin(), middle) : std::vector<std::byte>(middle, bytes.end());
-    };
-    halves.add(two.evaluator->run({part(batch.x), part(batch.y)}));
-  }
+  parts.data->make(50, batch);
+  const Score whole = parts.trainer->evaluate(batch);
+  Score halves;
+  halves.add(parts.trainer->evaluate(part_of(batch, 0, 2)));
+  halves.add(parts.trainer->evaluate(part_of(batch, 2, 4)));
   EXPECT_EQ(halves.samples, 4);
   EXPECT_EQ(halves.correct, whole.correct);
   EXPECT_EQ(halves.correct5, whole.correct5);
@@ -123,19 +127,118 @@ TEST_F(Run, EvaluationDoesNotMixSamples) {
 }
 
 TEST_F(Run, EvaluationDropsNothing) {
-  const EvaluationGraph evaluation = make_evaluation_graph(build_model("vgg11", {.batch = 1, .width = 0.01}));
-  EXPECT_FALSE(evaluation.graph.find_value("random_key").valid());
-  for (const Op& op : evaluation.graph.ops()) EXPECT_NE(op.def->kind(), "dropout");
-  const EvaluationGraph tokens =
-      make_evaluation_graph(build_model("gpt2", {.batch = 1, .sequence = 4, .classes = 9, .width = 0.1}));
+  const auto evaluation = [](const Graph& forward) { return make_step_graph(forward, StepKind::evaluate, {.accuracy = true}); };
+  const StepGraph images = evaluation(build_model("vgg11", {.batch = 1, .width = 0.01}));
+  EXPECT_FALSE(images.random_key.valid());
+  EXPECT_FALSE(images.graph.find_value("random_key").valid());
+  for (const Op& op : images.graph.ops()) EXPECT_NE(op.def->kind(), "dropout");
+  const StepGraph tokens = evaluation(build_model("gpt2", {.batch = 1, .sequence = 4, .classes = 9, .width = 0.1}));
   EXPECT_FALSE(tokens.graph.find_value("random_key").valid());
   EXPECT_TRUE(tokens.correct5.valid());
+}
+
+std::vector<float> parameters_of(const Trainer& trainer, const char* name) {
+  const std::string path = (fs::path(testing::TempDir()) / name).string();
+  trainer.save(path);
+  const SafetensorsFile file(path);
+  std::vector<float> all;
+  for (const TensorEntry& entry : file.entries()) {
+    if (!entry.name.ends_with("weight") && !entry.name.ends_with("bias")) continue;
+    const auto bytes = file.read(entry).data;
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(a[i] - b[i], 2);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+// Without norms, the gradient of a batch is the mean of its parts', each counted by its samples: any division gives the same step.
+TEST_F(Run, PartsOfAStepAddUp) {
+  const TrainingOptions options{.weight_decay = 0.01, .clip_norm = 0.5, .accuracy = true};
+  Parts whole = make("mlp", StepKind::whole, options), divided = make("mlp", StepKind::last, options);
+  for (std::int64_t i = 0; i < 4; ++i) {
+    Batch batch;
+    whole.data->make(i, batch);
+    const double loss = whole.trainer->step(batch, 0.1);
+    // 1 + 2 + 1 samples; 3 + 1; all at once; 2 + 1 + 1
+    const std::vector<std::vector<std::int64_t>> cuts{{0, 1, 3, 4}, {0, 3, 4}, {0, 4}, {0, 2, 3, 4}};
+    const std::vector<std::int64_t>& at = cuts[static_cast<std::size_t>(i)];
+    for (std::size_t k = 0; k + 2 < at.size(); ++k) divided.trainer->accumulate(part_of(batch, at[k], at[k + 1]), 4);
+    const double sum = divided.trainer->step(part_of(batch, at[at.size() - 2], 4), 0.1, 4);
+    EXPECT_NEAR(sum, loss, 1e-6 * std::abs(loss)) << "step " << i;
+    EXPECT_EQ(divided.trainer->score().samples, 4);
+    EXPECT_EQ(divided.trainer->score().correct, whole.trainer->score().correct);
+  }
+  EXPECT_EQ(divided.trainer->steps(), 4);
+  EXPECT_LE(distance(parameters_of(*divided.trainer, "divided"), parameters_of(*whole.trainer, "whole")), 1e-6);
+  EXPECT_EQ(divided.trainer->measured_peak_bytes(), divided.trainer->predicted_peak_bytes());
+}
+
+// Programs of any number of sizes share the parameters; the memory grows with them, and the measured peak is the predicted one.
+TEST_F(Run, SamplesOfManySizes) {
+  Parts parts = make("resnet18"), alone = make("resnet18");
+  const std::int64_t before = (step(parts, 0), parts.trainer->measured_peak_bytes());
+  step(alone, 0);
+  EXPECT_EQ(parts.trainer->parameters_sha256(), alone.trainer->parameters_sha256());
+  double first = 0, last = 0;
+  for (std::int64_t i = 0; i < 40; ++i) {
+    const std::int64_t rows = 34 + 2 * (i % 20), columns = 40 + 8 * (i % 5);
+    BatchSpec spec = parts.trainer->main().batch_spec();
+    spec.x_shape = {1, 3, rows, columns};
+    spec.y_shape = {1};
+    Batch batch;
+    synthetic_batches(spec, 3)->make(i, batch);
+    last = parts.trainer->step(batch, 0.01);
+    if (i == 0) first = last;
+    EXPECT_TRUE(std::isfinite(last));
+  }
+  EXPECT_NE(first, last);
+  EXPECT_EQ(parts.trainer->steps(), 41);
+  EXPECT_GT(parts.trainer->predicted_peak_bytes(), 0);
+  EXPECT_GE(parts.trainer->measured_peak_bytes(), before);
+  EXPECT_EQ(parts.trainer->measured_peak_bytes(), parts.trainer->predicted_peak_bytes());
+  // A batch larger than any before: the arena grows, and what it held stays.
+  const std::string parameters = parts.trainer->parameters_sha256();
+  BatchSpec spec = parts.trainer->main().batch_spec();
+  spec.x_shape = {16, 3, 64, 64};
+  spec.y_shape = {16};
+  Batch batch;
+  synthetic_batches(spec, 3)->make(0, batch);
+  parts.trainer->evaluate(batch);
+  EXPECT_EQ(parts.trainer->parameters_sha256(), parameters);
+  parts.trainer->step(batch, 0.01);
+  EXPECT_NE(parts.trainer->parameters_sha256(), parameters);
+  EXPECT_EQ(parts.trainer->measured_peak_bytes(), parts.trainer->predicted_peak_bytes());
+}
+
+TEST_F(Run, WeightsThatDoNotFitAreAllNamedAndChangeNothing) {
+  Parts small = make("mlp"), other = make("resnet18");
+  const std::string path = (fs::path(testing::TempDir()) / "other.safetensors").string();
+  other.trainer->save(path);
+  const std::string before = small.trainer->parameters_sha256();
+  try {
+    small.trainer->load(SafetensorsFile(path));
+    FAIL() << "they were taken";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              path + ": does not fit the model: it lacks 0.bias, 0.weight, 2.bias, 2.weight, 4.bias and 1 more");
+  }
+  EXPECT_EQ(small.trainer->parameters_sha256(), before);
 }
 
 RunState state_of(const Trainer& trainer) {
   RunState state;
   state.model = "resnet18";
-  state.settings = "lr 0.05";
+  state.settings = {{"--lr", "0.05"}};
   state.backend = "cpu";
   state.seed = 5;
   state.step = trainer.steps();
@@ -144,7 +247,7 @@ RunState state_of(const Trainer& trainer) {
 
 TEST_F(Run, CheckpointContinuesBitwise) {
   const std::string place = directory("continued");
-  Parts whole = make("resnet18", false), first = make("resnet18", false), second = make("resnet18", false);
+  Parts whole = make("resnet18"), first = make("resnet18"), second = make("resnet18");
   for (std::int64_t i = 0; i < 5; ++i) step(whole, i);
   for (std::int64_t i = 0; i < 3; ++i) step(first, i);
   write_checkpoint(place, state_of(*first.trainer), *first.trainer);
@@ -160,7 +263,7 @@ TEST_F(Run, CheckpointContinuesBitwise) {
 // The newest that is whole: a description without tensors, or with too few bytes of them, is passed over; old ones are removed.
 TEST_F(Run, CheckpointThatIsNotWholeIsPassedOver) {
   const std::string place = directory("passed_over");
-  Parts parts = make("mlp", false);
+  Parts parts = make("mlp");
   for (std::int64_t i = 0; i < 4; ++i) {
     step(parts, i);
     write_checkpoint(place, state_of(*parts.trainer), *parts.trainer);
@@ -182,7 +285,7 @@ TEST_F(Run, CheckpointThatIsNotWholeIsPassedOver) {
 }
 
 TEST_F(Run, CheckpointOfAnotherRunIsRefused) {
-  const RunState then{.model = "resnet18", .settings = "lr 0.1", .backend = "cpu", .seed = 1};
+  const RunState then{.model = "resnet18", .settings = {{"--lr", "0.1"}, {"--warm-up", "0"}}, .backend = "cpu", .seed = 1};
   RunState now = then;
   expect_same_run(then, now, "d");
   now.model = "resnet50";
@@ -191,6 +294,14 @@ TEST_F(Run, CheckpointOfAnotherRunIsRefused) {
     FAIL() << "it was taken";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(), "d: the checkpoint's model is resnet18, but this run's is resnet50");
+  }
+  now = then;
+  now.settings[1].second = "5";
+  try {
+    expect_same_run(then, now, "d");
+    FAIL() << "it was taken";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "d: the checkpoint's --warm-up is 0, but this run's is 5");
   }
 }
 

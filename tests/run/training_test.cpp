@@ -1,6 +1,4 @@
 // The training step as a graph: what the loop feeds, what it knows of the data, which options it refuses.
-#include "run/training.h"
-
 #include <gtest/gtest.h>
 
 #include "../batches.h"
@@ -8,11 +6,12 @@
 #include "cost/devices.h"
 #include "graph/text.h"
 #include "ops/registry.h"
+#include "run/trainer.h"
 
 namespace outsize {
 namespace {
 
-TrainingGraph training_of(const std::string& text, const TrainingOptions& options = {}) {
+StepGraph training_of(const std::string& text, const TrainingOptions& options = {}) {
   register_ops();
   return make_training_graph(parse_graph(text, "test"), options);
 }
@@ -53,20 +52,20 @@ output loss
   EXPECT_FALSE(spec.ignored_label.has_value());
 }
 
-TEST(TrainingGraph, StatesOfTheOptimizers) {
+TEST(StepGraph, StatesOfTheOptimizers) {
   const std::string text = kTokens + R"(embed: e = embedding(x, words)
 head: logits = linear(e, head)
 loss: loss = softmax_cross_entropy(logits, labels)
 output loss
 )";
-  const TrainingGraph adam = training_of(text, {.optimizer = Optimizer::adamw, .clip_norm = 2});
+  const StepGraph adam = training_of(text, {.optimizer = Optimizer::adamw, .clip_norm = 2});
   EXPECT_TRUE(adam.step.valid());
   for (const char* name : {"words.adam_m", "words.adam_v", "head.adam_m", "head.adam_v"})
     EXPECT_TRUE(adam.graph.find_value(name).valid()) << name;
   EXPECT_FALSE(adam.graph.find_value("words.momentum").valid());
   EXPECT_EQ(adam.graph.op(adam.graph.find_op("clip_factor")).inputs.size(), 2U);  // of all parameters
 
-  const TrainingGraph sgd = training_of(text, {.nesterov = true});
+  const StepGraph sgd = training_of(text, {.nesterov = true});
   EXPECT_FALSE(sgd.step.valid());
   EXPECT_TRUE(sgd.graph.find_value("words.momentum").valid());
   EXPECT_FALSE(sgd.graph.find_op("clip_factor").valid());
@@ -79,7 +78,7 @@ output loss
 
 // With a learning rate of 0 only the random key differs from step to step.
 TEST(Trainer, RandomKeyChangesWithEveryStepAndIsRepeated) {
-  const TrainingGraph training = training_of(R"(graph dropped
+  const StepGraph training = training_of(R"(graph dropped
 input x f32[4, 32]
 input random_key i32[4]
 input target f32[4, 3]
@@ -99,7 +98,7 @@ output loss
     profile.device = find_device("cpu");
     Prepared prepared =
         prepare(training.graph, *backend, profile, {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
-    Trainer trainer(training, std::move(prepared), *backend, seed);
+    Trainer trainer({training, std::move(prepared)}, *backend, seed);
     std::vector<double> values;
     for (int i = 0; i < 3; ++i) values.push_back(trainer.step(batch, 0));
     return values;

@@ -15,7 +15,7 @@
 #include "program/lower.h"
 #include "run/executor.h"
 #include "run/simulator.h"
-#include "run/training.h"
+#include "run/trainer.h"
 
 namespace outsize {
 namespace {
@@ -69,7 +69,7 @@ struct Outcome {
 };
 
 // Three steps of the plan from the same weights and data: the last step's loss and gradients, then parameters and states.
-Outcome train(const TrainingGraph& training, const Plan& plan, Backend& backend, bool loops, std::int64_t canary_bytes) {
+Outcome train(const StepGraph& training, const Plan& plan, Backend& backend, bool loops, std::int64_t canary_bytes) {
   const Graph& graph = training.graph;
   LowerOptions options;
   options.storage = backend.storage();
@@ -155,7 +155,7 @@ std::vector<Case> all_cases() {
 
 class Skeleton : public testing::TestWithParam<Case> {
  protected:
-  static TrainingGraph make(const Case& c) {
+  static StepGraph make(const Case& c) {
     register_ops();
     std::string text = read_file(c.graph + ".graph");
     if (c.dtype == DType::f64) text = in_f64(text);
@@ -163,7 +163,7 @@ class Skeleton : public testing::TestWithParam<Case> {
     options.gradients = true;
     return make_training_graph(parse_graph(text, c.graph), options);
   }
-  static Plan keep(const TrainingGraph& training, Backend& backend) {
+  static Plan keep(const StepGraph& training, Backend& backend) {
     const Profile profile{find_device("cpu"), {}};
     return find_planner("keep").make({training.graph, profile, backend.storage()});
   }
@@ -171,7 +171,7 @@ class Skeleton : public testing::TestWithParam<Case> {
 
 TEST_P(Skeleton, TrainsAsKeepDoes) {
   const Case c = GetParam();
-  const TrainingGraph training = make(c);
+  const StepGraph training = make(c);
   const std::unique_ptr<Backend> backend = make_backend(c.backend, 2);
   const Outcome kept = train(training, keep(training, *backend), *backend, true, 0);
   const Plan plan = parse_plan(training.graph, read_file(c.plan + ".plan"), c.plan);
@@ -206,7 +206,7 @@ TEST_P(Skeleton, TrainsAsKeepDoes) {
 // What a pass cannot be driven by is refused, never computed wrongly.
 TEST(SkeletonRefuses, ReductionsAndChannelsAsDrivers) {
   register_ops();
-  const TrainingGraph training = make_training_graph(parse_graph(read_file("skeleton.graph"), "skeleton"), {});
+  const StepGraph training = make_training_graph(parse_graph(read_file("skeleton.graph"), "skeleton"), {});
   const std::unique_ptr<Backend> backend = make_backend("reference", 1);
   LowerOptions options;
   options.storage = backend->storage();

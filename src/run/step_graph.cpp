@@ -1,11 +1,14 @@
-#include "run/training.h"
+#include "run/step_graph.h"
 
 #include <algorithm>
+#include <string>
 
 #include "graph/autodiff.h"
+#include "graph/evaluation.h"
 #include "graph/fusion.h"
 #include "graph/opdef.h"
 #include "graph/verify.h"
+#include "ops/logits.h"
 
 namespace outsize {
 
@@ -83,7 +86,7 @@ ValueId add_clipping(Graph& graph, const Gradients& gradients, double max_norm) 
   return graph.op(made).outputs[0];
 }
 
-void add_updates(TrainingGraph& training, const Gradients& gradients, const TrainingOptions& options) {
+void add_updates(StepGraph& training, const Gradients& gradients, const TrainingOptions& options) {
   Graph& graph = training.graph;
   const bool adam = options.optimizer != Optimizer::sgd;
   const OpDef& def = required_def(adam ? "adam" : "sgd");
@@ -115,6 +118,50 @@ void add_updates(TrainingGraph& training, const Gradients& gradients, const Trai
     if (factor) inputs.push_back(factor);
     graph.add_op(fmt::format("{}.{}", name, def.kind()), def, std::move(inputs), attributes, {}, Phase::update);
   }
+}
+
+// The sums of gradients that several batches of one step share.
+void add_sums(StepGraph& made, Gradients& gradients) {
+  Graph& graph = made.graph;
+  for (auto& [parameter, gradient] : gradients) {
+    const std::string name = graph.value(parameter).name;
+    const ValueId sum = graph.add_value(name + ".gradient_sum", graph.value(parameter).type, Role::state);
+    made.sums.push_back(sum);
+    if (made.kind == StepKind::last) {
+      const std::string total = graph.fresh_op_name(name + ".gradient_total");
+      gradient = graph.op(graph.add_op(total, required_def("add"), {sum, gradient}, {}, {}, Phase::backward)).outputs[0];
+    } else {
+      graph.add_op(name + ".accumulate", required_def("accumulate"), {sum, gradient},
+                   {{"fresh", std::int64_t{made.kind == StepKind::first}}}, {}, Phase::update);
+    }
+  }
+}
+
+constexpr std::int64_t kTop = 5;
+const std::string kCorrect = "evaluation.correct", kCorrect5 = "evaluation.correct5";
+
+// The logits that the loss compares with the labels, or none.
+ValueId logits_of(const Graph& graph, ValueId labels) {
+  for (OpId reader : graph.value(labels).consumers)
+    if (graph.op(reader).def->kind() == "softmax_cross_entropy") return graph.op(reader).inputs[0];
+  return {};
+}
+
+void add_count(Graph& graph, const std::string& name, ValueId logits, ValueId labels, std::int64_t k) {
+  const OpId made = graph.add_op(graph.fresh_op_name(name), required_def("correct_count"), {logits, labels}, {{"k", k}}, {name});
+  graph.add_output(graph.op(made).outputs[0]);
+}
+
+// Adds counts of the labels that the network meets, where it has labels; returns the number of classes.
+std::int64_t add_counts(Graph& graph) {
+  const ValueId labels = graph.find_value("labels");
+  const ValueId logits = labels ? logits_of(graph, labels) : ValueId{};
+  if (!logits) return 0;
+  const ValueType& type = graph.value(logits).type;
+  const std::int64_t classes = type.shape[class_dim(type)];
+  add_count(graph, kCorrect, logits, labels, 1);
+  if (classes > kTop) add_count(graph, kCorrect5, logits, labels, kTop);
+  return classes;
 }
 
 struct Reader {
@@ -156,7 +203,7 @@ std::int64_t class_extent(const ValueType& type, const Dims& labels) {
 
 }  // namespace
 
-BatchSpec TrainingGraph::batch_spec() const {
+BatchSpec StepGraph::batch_spec() const {
   const ValueType& x_type = graph.value(x).type;
   const ValueType& y_type = graph.value(y).type;
   BatchSpec spec{x_type.dtype, x_type.shape, y_type.dtype, y_type.shape};
@@ -181,33 +228,47 @@ BatchSpec TrainingGraph::batch_spec() const {
   return spec;
 }
 
-TrainingGraph make_training_graph(const Graph& forward, const TrainingOptions& options) {
+StepGraph make_step_graph(const Graph& forward, StepKind kind, const TrainingOptions& options) {
   check_options(options);
-  find_ends(forward);  // before fusion: messages speak of the user's graph
-  TrainingGraph training;
-  training.graph = fuse(forward);
-  const Ends ends = find_ends(training.graph);
-  training.x = ends.x;
-  training.y = ends.y;
-  training.loss = ends.loss;
-  training.random_key = ends.random_key;
+  const Ends found = find_ends(forward);  // before fusion: messages speak of the user's graph
+  StepGraph made;
+  made.kind = kind;
+  Graph graph = kind == StepKind::evaluate ? evaluation_graph(forward) : forward;
+  if (options.accuracy) made.classes = add_counts(graph);
+  made.graph = fuse(graph);
+  const auto same = [&](ValueId id) { return id ? made.graph.find_value(forward.value(id).name) : ValueId{}; };
+  made.x = same(found.x);
+  made.y = same(found.y);
+  made.random_key = same(found.random_key);  // evaluation draws nothing, so that it has none
+  made.loss = made.graph.outputs()[0];
+  made.correct = made.graph.find_value(kCorrect);
+  made.correct5 = made.graph.find_value(kCorrect5);
+  if (kind == StepKind::evaluate) {
+    verify_graph(made.graph);
+    return made;
+  }
 
-  AutodiffOptions autodiff{.of = {ends.loss}, .with_respect = {}};
-  if (options.gradients && is_float(training.graph.value(ends.x).type.dtype)) autodiff.with_respect.push_back(ends.x);
-  const AutodiffResult result = differentiate(training.graph, autodiff);
-  training.loss_gradient = result.seeds[0];
+  AutodiffOptions autodiff{.of = {made.loss}, .with_respect = {}};
+  if (options.gradients && is_float(made.graph.value(made.x).type.dtype)) autodiff.with_respect.push_back(made.x);
+  const AutodiffResult result = differentiate(made.graph, autodiff);
+  made.loss_gradient = result.seeds[0];
 
   Gradients of_parameters;
   for (const auto& [subject, gradient] : result.gradients)
-    if (training.graph.value(subject).role == Role::parameter) of_parameters.emplace_back(subject, gradient);
+    if (made.graph.value(subject).role == Role::parameter) of_parameters.emplace_back(subject, gradient);
   if (of_parameters.empty()) user_error("graph {}: the loss depends on no parameter; there is nothing to train", forward.name);
-  if (options.gradients) {
-    training.gradients = result.gradients;
-    for (const auto& [subject, gradient] : result.gradients) training.graph.add_output(gradient);
+  if (kind != StepKind::whole) add_sums(made, of_parameters);
+  if (kind == StepKind::whole || kind == StepKind::last) {
+    if (options.gradients) {
+      made.gradients = of_parameters;
+      for (const auto& [subject, gradient] : result.gradients)
+        if (subject == made.x) made.gradients.emplace_back(subject, gradient);
+      for (const auto& [subject, gradient] : made.gradients) made.graph.add_output(gradient);
+    }
+    add_updates(made, of_parameters, options);
   }
-  add_updates(training, of_parameters, options);
-  verify_graph(training.graph);
-  return training;
+  verify_graph(made.graph);
+  return made;
 }
 
 }  // namespace outsize

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "data/batch.h"
+#include "graph/graph.h"
+
+namespace outsize {
+
+enum class Optimizer : std::uint8_t { sgd, adam, adamw };
+
+// How parameters are updated, as by PyTorch's torch.optim.SGD, Adam and AdamW.
+struct TrainingOptions {
+  Optimizer optimizer = Optimizer::sgd;
+  double momentum = 0.9;    // of sgd
+  bool nesterov = false;    // of sgd with momentum
+  double weight_decay = 0;  // adamw: decoupled
+  double beta1 = 0.9;       // of adam and adamw, as beta2 and eps
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double clip_norm = 0;    // gradients are scaled down to this norm, taken over all of them; 0: they are not
+  bool gradients = false;  // the gradients of all parameters and of x can be read after a step
+  bool accuracy = false;   // count how many labels the network meets, where it has labels
+};
+
+// What a program of a run does. A step is `whole`, or takes several batches: `first`, any number of `more`, `last`.
+enum class StepKind : std::uint8_t {
+  whole,     // forward, backward, update
+  first,     // forward and backward; the gradients begin a sum
+  more,      // forward and backward; the gradients are added to the sum
+  last,      // forward and backward; the update takes the sum and the gradients
+  evaluate,  // forward as for evaluation: running statistics, no dropout
+};
+
+// A step as a graph, with the values that a training loop feeds and reads; those that the kind has no use for are invalid.
+struct StepGraph {
+  Graph graph;
+  StepKind kind = StepKind::whole;
+  ValueId x;                  // input: the samples
+  ValueId y;                  // input: their labels or targets
+  ValueId loss;               // output [1]: the mean over the batch
+  ValueId loss_gradient;      // input [1] that seeds backward
+  ValueId learning_rate;      // input [1]
+  ValueId step;               // input i32[1], counts from 1; where the optimizer needs it
+  ValueId random_key;         // input i32[4], where the graph draws random numbers
+  ValueId correct;            // output f64[1]: rows whose label has the largest logit; where asked for and there are labels
+  ValueId correct5;           // output f64[1]: … is among the five largest; where there are more than five classes
+  std::int64_t classes = 0;   // labels in [0, classes) count, as correct_count has it
+  std::vector<ValueId> sums;  // states "<parameter>.gradient_sum", which hold nothing between steps
+  std::vector<std::pair<ValueId, ValueId>> gradients;  // parameter or x → its gradient, where asked for
+
+  // What x and y hold. Throws UserError where labels or tokens have no op that says how many there are.
+  BatchSpec batch_spec() const;
+};
+
+// fuse → differentiate → sums or updates → verify; for evaluation: evaluation_graph → fuse → verify. `forward` has the inputs "x"
+// and "labels" or "target", perhaps "random_key", and one output, the loss. A parameter's momentum is the state
+// "<parameter>.momentum", its moments under Adam are "<parameter>.adam_m" and "<parameter>.adam_v". Throws UserError when the
+// graph is of another form or the options contradict each other.
+StepGraph make_step_graph(const Graph& forward, StepKind kind, const TrainingOptions& options);
+
+// make_step_graph() of a whole step.
+inline StepGraph make_training_graph(const Graph& forward, const TrainingOptions& options) {
+  return make_step_graph(forward, StepKind::whole, options);
+}
+
+}  // namespace outsize

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/safetensors.h"
+#include "run/prepare.h"
+#include "run/step_graph.h"
+
+namespace outsize {
+
+// What some batches were found to give.
+struct Score {
+  double loss = 0;  // the mean over all labels that count, or all samples
+  std::int64_t samples = 0;
+  std::int64_t rows = 0;  // labels that count, as many as samples or as positions; 0 where they are not counted
+  double correct = 0;     // of those
+  double correct5 = 0;    // … that are among the five likeliest; 0 where there are not more than five classes
+
+  // Adds what another batch gave.
+  void add(const Score& batch);
+  double accuracy() const { return rows > 0 ? correct / static_cast<double>(rows) : 0; }
+  double accuracy5() const { return rows > 0 ? correct5 / static_cast<double>(rows) : 0; }
+};
+
+// What load() found that does not fit, in the order of names.
+struct LoadReport {
+  std::vector<std::string> missing;     // states of the model that the file has not; they keep their values
+  std::vector<std::string> unexpected;  // tensors that the model has not
+};
+
+// A program of a run, and the graph it is of.
+struct StepProgram {
+  StepGraph step;
+  Prepared prepared;
+};
+
+// Runs training steps and evaluations: owns the programs of the run, its memory, and the persistent values in it.
+class Trainer {
+ public:
+  // Makes the program of a kind for samples x of a shape, planned with the run's layout. May throw BudgetError.
+  using Maker = std::function<StepProgram(StepKind kind, const Dims& x_shape, const PersistentLayout& layout)>;
+
+  // `main` is a whole step or the last part of one, so that it has every persistent value of the run. Those are filled as the graph
+  // says, from a generator keyed by `seed` and the value's name, so that neither order nor plan matters. Programs of other kinds
+  // and shapes are asked of `maker` when they are first needed. `backend` must outlive the trainer.
+  Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory = {}, Maker maker = {});
+  ~Trainer();
+
+  // One step on `batch`, and on those given to accumulate() since the last; returns its loss. The batches of a step together have
+  // `samples` samples (0: those of `batch`), and count by theirs. Random numbers are keyed by the seed, the number of steps before
+  // this one and the number of batches before this one in the step.
+  double step(const Batch& batch, double learning_rate, std::int64_t samples = 0);
+  // A part of the next step.
+  void accumulate(const Batch& batch, std::int64_t samples);
+  // What the last step was found to give, its parts included.
+  const Score& score() const { return score_; }
+  // How long the last step took, without writing its batches.
+  double step_seconds() const { return step_seconds_; }
+
+  // The forward pass alone, as in evaluation. Changes nothing.
+  Score evaluate(const Batch& batch);
+
+  // Makes the program of a kind and shape now, so that a budget it cannot meet shows before the first step.
+  void expect(StepKind kind, const Dims& x_shape) { program(kind, x_shape); }
+
+  // The highest byte that any program has touched; and that any program that was run is predicted to.
+  std::int64_t measured_peak_bytes() const;
+  std::int64_t predicted_peak_bytes() const { return predicted_peak_; }
+
+  // Takes parameters and states from `file`. Every parameter must be there with its shape. The number of the step goes on from the
+  // file's, if it has one. Throws UserError naming the file and all parameters that are missing or have another shape; then
+  // nothing is changed.
+  LoadReport load(const SafetensorsFile& file);
+  // Steps made, those before a resumption included.
+  std::int64_t steps() const { return steps_; }
+  // Writes parameters and states under their names, and the number of steps made as "training.steps".
+  void save(const std::string& path) const;
+  // Writes the last step's gradients as "grad.<name>" and `losses` as a float64 array "losses".
+  void save_gradients(const std::string& path, const std::vector<double>& losses) const;
+
+  // SHA-256 of all parameters' (all states') elements in the order of their names.
+  std::string parameters_sha256() const { return sha256_of(Role::parameter); }
+  std::string states_sha256() const { return sha256_of(Role::state); }
+
+  const StepGraph& main() const { return main_->program.step; }
+  const Prepared& prepared() const { return main_->program.prepared; }
+
+ private:
+  struct Entry {
+    StepProgram program;
+    std::unique_ptr<Executor> executor;  // made when it is to run
+    std::int64_t used = 0;               // by the count of uses
+  };
+  using Key = std::pair<StepKind, std::vector<std::int64_t>>;
+
+  static ExecutorOptions executor_options();
+  void initialise();
+  Entry& program(StepKind kind, const Dims& x_shape);
+  Entry& ready(Entry& entry);
+  void drop_least_used();
+  Entry& run(StepKind kind, const Batch& batch, std::int64_t samples, double learning_rate);
+  Score score_of(const Entry& entry, const Batch& batch) const;
+  std::vector<ValueId> persistent(Role role) const;
+  std::vector<std::byte> read(ValueId value) const;
+  std::string sha256_of(Role role) const;
+
+  Backend& backend_;
+  Maker maker_;
+  std::map<Key, Entry> programs_;
+  Entry* main_ = nullptr;
+  PersistentLayout layout_;
+  std::shared_ptr<Memory> memory_;
+  std::uint64_t seed_ = 0;
+  std::int64_t steps_ = 0;  // made so far
+  std::int64_t parts_ = 0;  // batches accumulated for the next
+  std::int64_t uses_ = 0;
+  std::int64_t predicted_peak_ = 0;
+  Score score_;
+  std::vector<std::pair<TensorEntry, std::vector<std::byte>>> gradients_;  // of the last step, where asked for
+  double step_seconds_ = 0;
+};
+
+}  // namespace outsize
