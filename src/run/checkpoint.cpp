@@ -36,6 +36,23 @@ std::vector<std::int64_t> steps_in(const std::string& directory) {
   return steps;
 }
 
+// Removes all but the newest checkpoints, and what a killed run left half written.
+void remove_others(const std::string& directory) {
+  std::vector<std::int64_t> kept = steps_in(directory);
+  if (kept.size() > kKept) kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(kKept));
+  std::vector<fs::path> gone;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    const bool keep = std::any_of(kept.begin(), kept.end(), [&](std::int64_t step) {
+      return name == stem_of(step) + ".json" || name == stem_of(step) + ".safetensors";
+    });
+    if (!keep) gone.push_back(entry.path());
+  }
+  for (const fs::path& path : gone) fs::remove(path, error);
+}
+
 void make_directory(const std::string& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
@@ -103,10 +120,7 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
                   {"plan", state.plan}};
   write_text((fs::path(directory) / (stem + ".json")).string(), json.dump(1) + "\n");
 
-  std::error_code error;
-  const std::vector<std::int64_t> steps = steps_in(directory);
-  for (std::size_t i = 0; i + kKept < steps.size(); ++i)
-    for (const char* suffix : {".json", ".safetensors"}) fs::remove(fs::path(directory) / (stem_of(steps[i]) + suffix), error);
+  remove_others(directory);
 }
 
 void save_best(const std::string& directory, const Trainer& trainer) {

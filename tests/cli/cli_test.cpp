@@ -251,6 +251,50 @@ TEST_F(Cli, SurvivesKills) {
   EXPECT_GE(finished, 1);
 }
 
+// Each file may have 4 KiB: no checkpoint can be written any more, and what was there before is still there.
+TEST_F(Cli, ACheckpointThatCannotBeWrittenLeavesTheLast) {
+  const std::string task = "train " + kModel + " --json --checkpoint d --checkpoint-every 1";
+  const Json whole = json("train " + kModel + " --steps 6");
+  EXPECT_EQ(run(task + " --steps 3").status, 0);
+  write("limited", "trap '' XFSZ; ulimit -f 8; exec '" OUTSIZE_PROGRAM "' " + task + " --steps 6 --resume\n");
+  const int status = std::system(("cd '" + path(".") + "' && sh limited >stdout 2>stderr").c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_NE(text("stderr").find("checkpoint-000000004.safetensors: cannot be written: File too large"), std::string::npos)
+      << text("stderr");
+  const Result resumed = run(task + " --steps 6 --resume");
+  ASSERT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(Json::parse(resumed.out)["params_sha256"], whole["params_sha256"]);
+  EXPECT_EQ(Json::parse(resumed.out)["steps"], 3);
+}
+
+// The same on a file system that is really full, where this user may mount one.
+TEST_F(Cli, AFullDiskLeavesTheLastCheckpoint) {
+  if (std::system("unshare -rm sh -c 'mount -t tmpfs none /mnt' >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no file system can be mounted here";
+  const std::string task = "'" OUTSIZE_PROGRAM "' train " + kModel + " --checkpoint m/d --checkpoint-every 1 --json";
+  write("full", "set -e\nmkdir m\nmount -t tmpfs -o size=8m none m\n" + task + " --steps 3 >a\n" +
+                    "dd if=/dev/zero of=m/fill bs=64k 2>/dev/null || true\n" + task +
+                    " --steps 6 --resume >b 2>error || echo $? >status\nrm m/fill\n" + task + " --steps 6 --resume >c\n");
+  ASSERT_EQ(std::system(("cd '" + path(".") + "' && unshare -rm sh full >stdout 2>stderr").c_str()), 0) << text("stderr");
+  EXPECT_EQ(text("status"), "2\n");
+  EXPECT_NE(text("error").find("cannot be written: No space left on device"), std::string::npos) << text("error");
+  const Json resumed = Json::parse(text("c"));
+  EXPECT_EQ(resumed["steps_made"], 6);
+  EXPECT_EQ(resumed["params_sha256"], json("train " + kModel + " --steps 6")["params_sha256"]);
+}
+
+// A network of 0.25 M parameters on 4,000 photos of 32 × 32.
+TEST_F(Cli, LearnsCifar) {
+  const std::string data = OUTSIZE_SHARED_DATA "/cifar10-small";
+  if (!std::filesystem::is_directory(data)) GTEST_SKIP() << "the data is not here: shared/data/cifar10-small";
+  const Json object = json("train resnet18 --width 0.15 --image 32 --data '" + data +
+                           "' --batch 40 --epochs 18 --lr 0.05 --schedule cosine --augment flip,crop --weight-decay 5e-4");
+  EXPECT_LE(object["parameters"], 300'000);
+  EXPECT_EQ(object["eval_samples"], 1000);
+  EXPECT_GE(object["eval_accuracy"], 0.45);
+  RecordProperty("accuracy", object["eval_accuracy"].dump());
+}
+
 TEST_F(Cli, SignalsEndWithACheckpointAndASummary) {
   const Result stopped = run_killed("train " + kModel + " --steps 1000000 --checkpoint s", 3000, "TERM");
   EXPECT_NE(stopped.err.find("stopped by SIGTERM after step"), std::string::npos) << stopped.err;
