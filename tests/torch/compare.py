@@ -4,12 +4,14 @@ Compared after one step: the loss, the gradient of every parameter and of the in
 losses, every parameter, running statistics. The error of a tensor is |a - b| / |b| (L2), b from PyTorch in double precision; where a
 gradient is zero but for rounding (the bias of a key, a bias before a norm), |b| is that of the largest gradient.
 
-In single precision a fresh network with many relus cannot be compared so: where rounding flips the sign of one relu's input, all
-gradients before it change by 1e-3 to 1e-2 (a fresh ResNet: PyTorch's own f32 differs from its f64 by 3e-2). Three ways out:
+In single precision a fresh network with many relus cannot be compared so: where rounding flips the sign of one relu's input, or
+which element of a window is the largest, all gradients before it change by 1e-3 to 1e-2 (a fresh ResNet: PyTorch's own f32 differs
+from its f64 by 3e-2). Three ways out:
   --norms shifted   the norms are given weights that keep most inputs of a relu away from 0 and damp the residual branches, as
                     training does;
-  --margin M        the data set (--seed) is one in which PyTorch, in double precision, has no input of a relu nearer to 0 than M,
-                    relative to the inputs of that relu: whether a data set serves never depends on Outsize. --search N finds seeds;
+  --margin M        the data set (--seed) is one in which PyTorch, in double precision, has no input of a relu nearer to 0 than M and
+                    no two largest elements of a max pool's window nearer to each other, relative to the inputs of that relu or
+                    pool: whether a data set serves never depends on Outsize. --search N finds seeds;
   --deep            for the very deep: the error may be twice PyTorch's own in single precision, over all tensors of a kind together
                     and at its worst.
 In double precision fresh weights are compared on any data set.
@@ -19,6 +21,7 @@ Exit status: 0 equal, 1 different, 77 PyTorch is not there.
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -66,6 +69,28 @@ def shift_norms(model):
                 last.bias.zero_()
 
 
+def relu_margin(x, *_arguments, **_named):
+    """The distance of the input nearest to 0, relative to the root mean square of the inputs."""
+    return x.abs().min() / x.square().mean().sqrt()
+
+
+def pool_margin(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+    """The least gap between the two largest of a window, relative to the root mean square of the inputs. A largest of 0 is the output
+    of a relu that lets no gradient through, so a tie there is harmless; how near that relu is to letting it through is its own margin."""
+    if dilation != 1 or ceil_mode:
+        raise ValueError("no margin is known for a dilated pool or one that rounds its size up")
+
+    def per_dimension(value):
+        return [value] * (x.dim() - 2) if isinstance(value, int) else list(value)
+
+    windows = F.pad(x, [p for p in reversed(per_dimension(padding)) for _ in range(2)], value=-math.inf)
+    for i, (extent, step) in enumerate(zip(per_dimension(kernel_size), per_dimension(stride or kernel_size))):
+        windows = windows.unfold(2 + i, extent, step)
+    largest, second = windows.flatten(x.dim()).topk(2).values.unbind(-1)
+    gaps = (largest - second)[largest != 0]
+    return gaps.min() / x.square().mean().sqrt() if len(gaps) else torch.tensor(math.inf)
+
+
 class Task:
     """A model as Outsize's zoo has it, with a batch for each of three steps."""
 
@@ -100,19 +125,19 @@ class Task:
         return F.mse_loss(model(x), y) if hasattr(model, "regression") else F.cross_entropy(model(x), y)
 
     def margin(self):
-        """How near to 0 an input of a relu comes in three steps in double precision, relative to its call's root mean square."""
-        nearest, originals = [], {"relu": F.relu, "leaky_relu": F.leaky_relu}
+        """How near a relu or maximum comes to a flip in three steps in double precision."""
+        nearest, distances = [], {"relu": relu_margin, "leaky_relu": relu_margin, "max_pool2d": pool_margin, "max_pool3d": pool_margin}
+        originals = {name: getattr(F, name) for name in distances}
 
-        def measured(function):
+        def measured(name):
             def call(x, *arguments, **named):
-                sizes = x.detach().abs()
-                nearest.append((sizes.min() / sizes.square().mean().sqrt()).item())
-                return function(x, *arguments, **named)
+                nearest.append(distances[name](x.detach(), *arguments, **named).item())
+                return originals[name](x, *arguments, **named)
 
             return call
 
-        for name, function in originals.items():
-            setattr(F, name, measured(function))
+        for name in originals:
+            setattr(F, name, measured(name))
         try:
             self.train(3, torch.float64)
         finally:
@@ -277,7 +302,7 @@ def main():
     parser.add_argument("--optimizer", choices=sorted(OPTIMIZERS), default="sgd")
     parser.add_argument("--seed", type=int, default=5, help="of the data set")
     parser.add_argument("--norms", choices=["fresh", "shifted"], default="fresh")
-    parser.add_argument("--margin", type=float, default=0, help="refuse a data set with an input of a relu nearer to 0")
+    parser.add_argument("--margin", type=float, default=0, help="refuse a data set with a relu or maximum nearer to a flip")
     parser.add_argument("--search", type=int, default=0, help="print the margins of so many seeds and stop")
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--precision", choices=["f32", "f64"], default="f32")
@@ -290,7 +315,7 @@ def main():
         return
     task = make_task(arguments, arguments.seed)
     if arguments.margin and task.margin() < arguments.margin:
-        sys.exit(f"in data set {arguments.seed} an input of a relu is nearer to 0 than {arguments.margin:g}; --search finds another")
+        sys.exit(f"in data set {arguments.seed} a relu or maximum is nearer to a flip than {arguments.margin:g}; --search finds another")
     comparison = compare(arguments, task)
     print(f"worst relative errors (at most {comparison.limit:g} expected{', or twice PyTorch’s own' if arguments.deep else ''}):")
     for line in comparison.lines:

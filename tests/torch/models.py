@@ -116,7 +116,7 @@ class UNet(nn.Module):
         super().__init__()
         conv, norm = (nn.Conv3d, nn.BatchNorm3d) if volume else (nn.Conv2d, nn.BatchNorm2d)
         up = nn.ConvTranspose3d if volume else nn.ConvTranspose2d
-        self.pool = F.max_pool3d if volume else F.max_pool2d
+        self.pool = nn.MaxPool3d(2) if volume else nn.MaxPool2d(2)
         self.levels, stem = (3, 32) if volume else (4, 64)
         inputs, outputs = 1 if volume else 3, []
 
@@ -148,7 +148,7 @@ class UNet(nn.Module):
     def forward(self, x):
         outputs = []
         for level in range(self.levels + 1):
-            x = self.double(f"down{level}", x if level == 0 else self.pool(x, 2))
+            x = self.double(f"down{level}", x if level == 0 else self.pool(x))
             outputs.append(x)
         for level in reversed(range(self.levels)):
             x = torch.cat([outputs[level], getattr(self, f"up{level}")(x)], 1)
