@@ -457,6 +457,21 @@ def vgg_features(name, _size):
     return net
 
 
+def narrow_vgg(name, size):
+    """torchvision's with other numbers of channels, which its own class does not take."""
+    vgg = torchvision.models.vgg
+    letter = {"vgg11": "A", "vgg13": "B", "vgg16": "D", "vgg19": "E"}[name.removesuffix("_bn")]
+    layers = [layer if layer == "M" else size.channels(layer) for layer in vgg.cfgs[letter]]
+    hidden = size.channels(4096)
+    head = [nn.Linear(49 * layers[-2], hidden), nn.ReLU(), nn.Identity(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Identity()]
+    net = nn.Sequential()
+    net.add_module("features", vgg.make_layers(layers, batch_norm=name.endswith("_bn")))
+    net.add_module("avgpool", nn.AdaptiveAvgPool2d(7))
+    net.add_module("flatten", nn.Flatten())
+    net.add_module("classifier", nn.Sequential(*head, nn.Linear(hidden, size.classes)))
+    return net
+
+
 def vit(size):
     heads = size.channels(12)
     if size.image[0] != size.image[1]:
@@ -511,6 +526,8 @@ def build(name, size):
         return densenet(name, size)
     if name.endswith("-features"):
         return vgg_features(name, size)
+    if name.startswith("vgg") and size.width != 1:
+        return narrow_vgg(name, size)
     if size.width != 1:
         raise ValueError(f"torchvision's {name} has one width")
     net = getattr(torchvision.models, name)(num_classes=size.classes)
