@@ -1,13 +1,14 @@
 # Each goal installs what is missing first (Debian's packages), builds, and does its work. A second run does neither again.
 JOBS := $(shell nproc)
 
-.PHONY: help build demo test asan format tidy bench clean
+.PHONY: help build demo test asan fuzz format tidy bench clean
 
 help:
 	@echo "make build   install what is missing and build; the binary is build/release/outsize"
 	@echo "make demo    the same, then train a network inside a byte budget"
 	@echo "make test    the same, then all tests (PyTorch is installed to compare with)"
 	@echo "make asan    the C++ tests under address and undefined-behaviour sanitizers"
+	@echo "make fuzz    the readers of files against made-up input; MINUTES=10 each (docs/fuzzing.md)"
 	@echo "make bench   single ops and training beside PyTorch: time and memory"
 	@echo "make format  clang-format over the sources; make tidy: clang-tidy; make clean"
 
@@ -33,6 +34,10 @@ asan:
 	@$(MAKE) --no-print-directory build/asan/build.ninja
 	@cmake --build build/asan -j $(JOBS)
 	@ctest --preset asan -j $(JOBS) --progress -LE torch
+
+MINUTES := 10
+fuzz:
+	@tests/fuzz/run $(MINUTES)
 
 bench: build
 	@scripts/install test

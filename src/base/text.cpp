@@ -41,6 +41,9 @@ std::int64_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates) {
+  // The distance takes the product of the lengths, and nobody misspells a name that is this long.
+  constexpr std::size_t kLongest = 200;
+  if (name.size() > kLongest) return "";
   // Further away than a third of the name it is another word, not a misspelling.
   const auto limit = static_cast<std::int64_t>(name.size()) / 3;
   std::int64_t best = limit + 1;
@@ -54,6 +57,23 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
     nearest = candidate;
   }
   return best > limit ? "" : fmt::format("; did you mean '{}'?", nearest);
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  std::size_t length = std::min(text.size(), kLongest);
+  const auto inside_character = [&](std::size_t at) { return at < text.size() && (text[at] & 0xC0) == 0x80; };  // of UTF-8
+  if (length < text.size())
+    while (length > 0 && inside_character(length)) --length;
+  std::string shown = "'";
+  for (const char c : text.substr(0, length)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < ' ' || byte == 0x7F)
+      shown += fmt::format("\\x{:02x}", byte);
+    else
+      shown += c;
+  }
+  return shown + (length < text.size() ? "…'" : "'");
 }
 
 bool is_name(std::string_view text) {
@@ -73,7 +93,7 @@ std::string LineCursor::found() {
   skip_blanks();
   if (rest_.empty()) return "the end of the line";
   const std::size_t blank = static_cast<std::size_t>(std::find_if(rest_.begin(), rest_.end(), is_blank) - rest_.begin());
-  return fmt::format("'{}'", rest_.substr(0, blank));
+  return in_quotes(rest_.substr(0, blank));
 }
 
 bool LineCursor::at_end() {

@@ -14,6 +14,9 @@ std::int64_t edit_distance(std::string_view a, std::string_view b);
 // "; did you mean 'conv2d'?" with the candidate nearest to `name`, or "" when none is near.
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
 
+// `text`, which came from a file, in quotes as a message shows it: on one line, unprintable bytes as \xNN, cut where it is long.
+std::string in_quotes(std::string_view text);
+
 // Whether `text` can name a value, an op or a graph: letters, digits and _ . - /, one letter or digit at least.
 bool is_name(std::string_view text);
 

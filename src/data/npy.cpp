@@ -37,10 +37,10 @@ class HeaderReader {
     bool has_type = false, has_order = false;
     expect("{");
     while (!accept("}")) {
-      const std::string_view key = quoted();
+      const std::string_view key = text_in_quotes();
       expect(":");
       if (key == "descr") {
-        header.type = element_type(quoted());
+        header.type = element_type(text_in_quotes());
         has_type = true;
       } else if (key == "fortran_order") {
         if (accept("True")) user_error("{}: is in Fortran order; save numpy.ascontiguousarray of it", what_);
@@ -49,7 +49,7 @@ class HeaderReader {
       } else if (key == "shape") {
         shape = tuple();
       } else {
-        user_error("{}: unknown key '{}' in the npy header", what_, key);
+        user_error("{}: unknown key {} in the npy header", what_, in_quotes(key));
       }
       if (!accept(",")) {
         expect("}");
@@ -72,9 +72,9 @@ class HeaderReader {
     return true;
   }
   void expect(std::string_view token) {
-    if (!accept(token)) user_error("{}: expected '{}' in the npy header, found '{}'", what_, token, rest_.substr(0, 16));
+    if (!accept(token)) user_error("{}: expected '{}' in the npy header, found {}", what_, token, in_quotes(rest_.substr(0, 16)));
   }
-  std::string_view quoted() {
+  std::string_view text_in_quotes() {
     const std::string_view quote = accept("\"") ? "\"" : "'";
     if (quote == "'") expect("'");
     const std::size_t end = rest_.find(quote);
@@ -86,7 +86,8 @@ class HeaderReader {
   ElementType element_type(std::string_view description) const {
     for (const auto& [type, text] : kDescriptions)
       if (text == description) return type;
-    user_error("{}: element type '{}' is not read; expected float32, float64 or whole numbers (little-endian)", what_, description);
+    user_error("{}: element type {} is not read; expected float32, float64 or whole numbers (little-endian)", what_,
+               in_quotes(description));
   }
   std::vector<std::int64_t> tuple() {
     std::vector<std::int64_t> extents;
@@ -96,7 +97,7 @@ class HeaderReader {
       const std::size_t length = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
       std::int64_t extent = 0;
       if (!parse_integer(rest_.substr(0, length), extent))
-        user_error("{}: expected an extent in the npy header, found '{}'", what_, rest_.substr(0, 16));
+        user_error("{}: expected an extent in the npy header, found {}", what_, in_quotes(rest_.substr(0, 16)));
       extents.push_back(extent);
       rest_.remove_prefix(length);
       if (!accept(",")) {

@@ -1,9 +1,8 @@
 #include "data/npz.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
+#include "base/text.h"
 #include "data/npy.h"
 
 namespace outsize {
@@ -27,9 +26,13 @@ bool NpzFile::has(std::string_view name) const { return std::ranges::count(names
 Array NpzFile::read(std::string_view name) const {
   const std::vector<std::string> all = names();
   const auto found = std::ranges::find(all, name);
-  if (found == all.end()) user_error("{}: expected an array '{}', found only: {}", path(), name, fmt::join(all, ", "));
+  if (found == all.end()) {
+    std::string shown;
+    for (const std::string& other : all) shown += (shown.empty() ? "" : ", ") + in_quotes(other);
+    user_error("{}: expected an array {}, found only: {}", path(), in_quotes(name), shown);
+  }
   const ZipMember& member = zip_.members()[static_cast<std::size_t>(found - all.begin())];
-  return parse_npy(zip_.read(member), fmt::format("{}: array '{}'", path(), name));
+  return parse_npy(zip_.read(member), fmt::format("{}: array {}", path(), in_quotes(name)));
 }
 
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Array>>& arrays, bool compressed) {

@@ -4,10 +4,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "data/json.h"
 
 namespace outsize {
 
@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors and npy files are little-endian");
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::int64_t kLengthBytes = 8;
 constexpr std::int64_t kLargestHeader = 100 << 20;  // as the format's own library has it
@@ -29,7 +29,7 @@ constexpr std::array<std::pair<ElementType, std::string_view>, 5> kTypeNames{{{E
 ElementType parse_type(const std::string& name, std::string_view what) {
   for (const auto& [type, text] : kTypeNames)
     if (text == name) return type;
-  user_error("{}: dtype {} is not read; expected F32, F64, I32, I64 or U8", what, name);
+  user_error("{}: dtype {} is not read; expected F32, F64, I32, I64 or U8", what, in_quotes(name));
 }
 
 std::string_view type_name(ElementType type) {
@@ -38,29 +38,12 @@ std::string_view type_name(ElementType type) {
   internal_error("no safetensors name for {}", name_of(type));
 }
 
-// The header as JSON. A name given twice would otherwise win silently over the first.
-Json parse_header(const std::string& text, const std::string& path) {
-  std::set<std::string> names;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key && depth == 1 && !names.insert(parsed.get<std::string>()).second)
-      user_error("{}: the header names {} twice", path, parsed.dump());
-    return true;
-  };
-  try {
-    Json header = Json::parse(text, watch);
-    if (!header.is_object()) user_error("{}: the header is not a JSON object", path);
-    return header;
-  } catch (const Json::exception& error) {
-    user_error("{}: the header is not JSON: {}", path, error.what());
-  }
-}
-
 std::vector<std::int64_t> integers(const Json& entry, const char* key, std::string_view what) {
   if (!entry.contains(key) || !entry[key].is_array()) user_error("{}: expected a list of integers '{}'", what, key);
   std::vector<std::int64_t> numbers;
   for (const Json& number : entry[key]) {
     if (!number.is_number_integer() || (number.is_number_unsigned() && number.get<std::uint64_t>() > INT64_MAX))
-      user_error("{}: '{}' holds {}, expected an integer", what, key, number.dump());
+      user_error("{}: '{}' holds {}, expected an integer", what, key, in_quotes(number.dump()));
     numbers.push_back(number.get<std::int64_t>());
   }
   return numbers;
@@ -68,7 +51,7 @@ std::vector<std::int64_t> integers(const Json& entry, const char* key, std::stri
 
 // An entry with its offset counted from the end of the header, as the file states it.
 TensorEntry parse_entry(const std::string& name, const Json& json, const std::string& path) {
-  const std::string what = fmt::format("{}: tensor '{}'", path, name);
+  const std::string what = fmt::format("{}: tensor {}", path, in_quotes(name));
   if (!json.is_object()) user_error("{}: expected an object with dtype, shape and data_offsets", what);
   if (!json.contains("dtype") || !json["dtype"].is_string()) user_error("{}: expected a string 'dtype'", what);
   TensorEntry entry;
@@ -77,7 +60,7 @@ TensorEntry parse_entry(const std::string& name, const Json& json, const std::st
   entry.shape = checked_shape(integers(json, "shape", what), entry.type, what);
   const std::vector<std::int64_t> range = integers(json, "data_offsets", what);
   if (range.size() != 2 || range[0] < 0 || range[1] < range[0])
-    user_error("{}: data_offsets must be [begin, end], found {}", what, json["data_offsets"].dump());
+    user_error("{}: data_offsets must be [begin, end], found {}", what, in_quotes(json["data_offsets"].dump()));
   if (range[1] - range[0] != entry.bytes())
     user_error("{}: {} of shape {} takes {} bytes, but data_offsets {} cover {}", what, name_of(entry.type), to_string(entry.shape),
                entry.bytes(), json["data_offsets"].dump(), range[1] - range[0]);
@@ -93,11 +76,11 @@ void check_layout(std::vector<TensorEntry> entries, std::int64_t data_bytes, con
   std::int64_t end = 0;
   for (const TensorEntry& entry : entries) {
     if (entry.offset + entry.bytes() > data_bytes)
-      user_error("{}: truncated: tensor '{}' ends at byte {} of the data, but there are {}", path, entry.name,
+      user_error("{}: truncated: tensor {} ends at byte {} of the data, but there are {}", path, in_quotes(entry.name),
                  entry.offset + entry.bytes(), data_bytes);
     if (entry.offset != end)
-      user_error("{}: tensor '{}' begins at byte {} of the data, expected {}: tensors may neither overlap nor leave gaps", path,
-                 entry.name, entry.offset, end);
+      user_error("{}: tensor {} begins at byte {} of the data, expected {}: tensors may neither overlap nor leave gaps", path,
+                 in_quotes(entry.name), entry.offset, end);
     end += entry.bytes();
   }
   if (end != data_bytes) user_error("{}: {} bytes follow the last tensor; expected none", path, data_bytes - end);
@@ -114,7 +97,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   std::string text(length, '\0');
   file_.read(kLengthBytes, std::as_writable_bytes(std::span(text)), "header");
 
-  const Json header = parse_header(text, path);
+  const std::string what = fmt::format("{}: the header", path);
+  const Json header = parse_json(text, what, kLengthBytes);
+  if (!header.is_object()) user_error("{} is not a JSON object", what);
   for (const auto& [name, json] : header.items())
     if (name != "__metadata__") entries_.push_back(parse_entry(name, json, path));
   const std::int64_t data_begin = kLengthBytes + static_cast<std::int64_t>(length);
@@ -131,14 +116,14 @@ const TensorEntry* SafetensorsFile::find(std::string_view name) const {
 
 Array SafetensorsFile::read(const TensorEntry& entry) const {
   Array array = make_array(entry.type, entry.shape);
-  file_.read(entry.offset, array.data, fmt::format("tensor '{}'", entry.name));
+  file_.read(entry.offset, array.data, fmt::format("tensor {}", in_quotes(entry.name)));
   return array;
 }
 
 void write_safetensors(const std::string& path, std::vector<TensorEntry> entries,
                        const std::function<std::vector<std::byte>(const TensorEntry&)>& bytes_of) {
   std::sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
-  Json header = Json::object();
+  auto header = nlohmann::ordered_json::object();
   std::int64_t end = 0;
   for (const TensorEntry& entry : entries) {
     if (header.contains(entry.name)) user_error("{}: the tensor '{}' would be written twice", path, entry.name);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace outsize {
 
@@ -92,7 +93,7 @@ void apply_extra(ZipMember& member, std::span<const std::byte> extra, const std:
       for (std::int64_t* field : {&member.bytes, &member.packed_bytes, &member.header_offset}) {
         if (*field != kSeeExtra) continue;
         if (at + 8 > 4 + static_cast<std::int64_t>(length))
-          user_error("{}: member '{}' has a damaged ZIP64 field", path, member.name);
+          user_error("{}: member {} has a damaged ZIP64 field", path, in_quotes(member.name));
         *field = number_at<std::int64_t>(extra, at);
         at += 8;
       }
@@ -204,9 +205,9 @@ ZipReader::ZipReader(const std::string& path) : file_(path) {
     member.name.assign(reinterpret_cast<const char*>(records.data() + at + kCentralBytes), static_cast<std::size_t>(name_bytes));
     const auto flags = number_at<std::uint16_t>(records, at + 8);
     const auto method = number_at<std::uint16_t>(records, at + 10);
-    if (flags & kEncrypted) user_error("{}: member '{}' is encrypted", path, member.name);
+    if (flags & kEncrypted) user_error("{}: member {} is encrypted", path, in_quotes(member.name));
     if (method != kStored && method != kDeflated)
-      user_error("{}: member '{}' uses compression method {}; expected stored or deflated", path, member.name, method);
+      user_error("{}: member {} uses compression method {}; expected stored or deflated", path, in_quotes(member.name), method);
     member.deflated = method == kDeflated;
     member.checksum = number_at<std::uint32_t>(records, at + 16);
     member.packed_bytes = number_at<std::uint32_t>(records, at + 20);
@@ -222,7 +223,7 @@ ZipReader::ZipReader(const std::string& path) : file_(path) {
 }
 
 std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
-  const std::string what = fmt::format("member '{}'", member.name);
+  const std::string what = fmt::format("member {}", in_quotes(member.name));
   const Bytes local = read_at(file_, member.header_offset, kLocalBytes, what);
   if (number_at<std::uint32_t>(local, 0) != kLocalHeader)
     user_error("{}: {} is damaged: no header where one should be", path(), what);

@@ -158,6 +158,7 @@ class Parser {
         user_error("{}:{}: {}", file, number, error.what());
       }
     }
+    if (graph_.value_count() == 0 && !named_) user_error("{}: is empty; expected a graph", file);
     if (graph_.outputs().empty()) user_error("{}:{}: the graph has no output; add a line such as 'output loss'", file, number);
     return std::move(graph_);
   }

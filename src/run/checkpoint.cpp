@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text.h"
 #include "data/file.h"
+#include "data/json.h"
 
 namespace outsize {
 
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 2;
+constexpr std::uint64_t kFormat = 2;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::size_t kKept = 2;
 
@@ -65,31 +65,88 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
+// Reads the members of a checkpoint's description, a JSON object. Every failure is a UserError naming the file and the member.
+class Description {
+ public:
+  explicit Description(const std::string& path) : path_(path), json_(parse_json(read_text(path), what())) {
+    if (!json_.is_object()) user_error("{}: expected a JSON object", what());
+  }
+
+  const std::string& text(const char* key) const {
+    const nlohmann::json* found = find(key);
+    if (!found || !found->is_string()) user_error("{}: expected a string '{}'", what(), key);
+    return found->get_ref<const std::string&>();
+  }
+  std::uint64_t count(const char* key) const {
+    const nlohmann::json* found = find(key);
+    if (!found || !found->is_number_unsigned()) user_error("{}: expected a whole number '{}'", what(), key);
+    return found->get<std::uint64_t>();
+  }
+  // One that is counted in 63 bits.
+  std::int64_t size(const char* key) const {
+    const std::uint64_t number = count(key);
+    if (!std::in_range<std::int64_t>(number)) user_error("{}: '{}' is {}, which is too large", what(), key, number);
+    return static_cast<std::int64_t>(number);
+  }
+  // null stands for `otherwise`, since JSON has no infinity.
+  double number(const char* key, double otherwise) const {
+    const nlohmann::json* found = find(key);
+    if (found && found->is_null()) return otherwise;
+    if (!found || !found->is_number()) user_error("{}: expected a number '{}'", what(), key);
+    return found->get<double>();
+  }
+  RunState::Settings pairs(const char* key) const {
+    const nlohmann::json* found = find(key);
+    RunState::Settings settings;
+    if (!found || !found->is_object()) user_error("{}: expected an object '{}'", what(), key);
+    for (const auto& [name, value] : found->items()) {
+      if (!value.is_string()) user_error("{}: expected a string '{}' in '{}'", what(), name, key);
+      settings.emplace_back(name, value.get<std::string>());
+    }
+    return settings;
+  }
+  std::vector<std::string> texts(const char* key) const {
+    const nlohmann::json* found = find(key);
+    const auto is_text = [](const nlohmann::json& entry) { return entry.is_string(); };
+    if (!found || !found->is_array() || !std::all_of(found->begin(), found->end(), is_text))
+      user_error("{}: expected a list of strings '{}'", what(), key);
+    return found->get<std::vector<std::string>>();
+  }
+
+ private:
+  std::string what() const { return fmt::format("{}: is not the description of a checkpoint", path_); }
+  const nlohmann::json* find(const char* key) const {
+    const auto found = json_.find(key);
+    return found == json_.end() ? nullptr : &*found;
+  }
+
+  std::string path_;
+  nlohmann::json json_;
+};
+
 Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
   const std::string path = (fs::path(directory) / (stem_of(step) + ".json")).string();
+  const Description description(path);
+  if (const std::uint64_t format = description.count("format"); format != kFormat)
+    user_error("{}: has format {}, expected {}", path, format, kFormat);
   Checkpoint found;
-  std::int64_t weights_bytes = 0;
-  try {
-    const Json json = Json::parse(read_text(path));
-    if (const int format = json.at("format"); format != kFormat)
-      user_error("{}: has format {}, expected {}", path, format, kFormat);
-    RunState& state = found.state;
-    state.model = json.at("model");
-    for (const auto& [name, value] : json.at("settings").items()) state.settings.emplace_back(name, value.get<std::string>());
-    state.backend = json.at("backend");
-    state.seed = json.at("seed");
-    state.step = json.at("step");
-    state.plan = json.at("plan");
-    state.kernels = json.at("kernels").get<std::vector<std::string>>();
-    // JSON has no infinity: null stands for "none yet".
-    if (const Json& best = json.at("best_loss"); !best.is_null()) state.best_loss = best;
-    state.best_step = json.at("best_step");
-    state.stale = json.at("stale");
-    found.weights = (fs::path(directory) / json.at("weights").get<std::string>()).string();
-    weights_bytes = json.at("weights_bytes");
-  } catch (const Json::exception& error) {
-    user_error("{}: is not the description of a checkpoint: {}", path, error.what());
-  }
+  RunState& state = found.state;
+  state.model = description.text("model");
+  state.settings = description.pairs("settings");
+  state.backend = description.text("backend");
+  state.seed = description.count("seed");
+  state.step = description.size("step");
+  state.plan = description.text("plan");
+  state.kernels = description.texts("kernels");
+  state.best_loss = description.number("best_loss", std::numeric_limits<double>::infinity());
+  state.best_step = description.size("best_step");
+  state.stale = description.size("stale");
+  const fs::path name = description.text("weights");
+  // Of this directory: a description must not lead to files elsewhere.
+  if (name.empty() || name != name.filename())
+    user_error("{}: 'weights' is {}, expected a file's name", path, in_quotes(name.string()));
+  found.weights = (fs::path(directory) / name).string();
+  const std::int64_t weights_bytes = description.size("weights_bytes");
   const InputFile weights(found.weights);
   if (weights.size() != weights_bytes)
     user_error("{}: has {} bytes, but {} says {}", found.weights, weights.size(), path, weights_bytes);
@@ -103,6 +160,7 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
   const std::string stem = stem_of(state.step);
   const std::string weights = (fs::path(directory) / (stem + ".safetensors")).string();
   trainer.save(weights);
+  using Json = nlohmann::ordered_json;
   Json settings = Json::object();
   for (const auto& [name, value] : state.settings) settings[name] = value;
   const Json json{{"format", kFormat},

@@ -56,7 +56,7 @@ TEST_F(Npz, RoundTripStoredAndDeflated) {
     EXPECT_EQ(opened.read("x").data, x.data);
     EXPECT_EQ(opened.read("x").shape, x.shape);
     EXPECT_EQ(opened.read("y").data, y.data);
-    expect_contains(refusal([&] { opened.read("labels"); }), "expected an array 'labels', found only: x, y");
+    expect_contains(refusal([&] { opened.read("labels"); }), "expected an array 'labels', found only: 'x', 'y'");
   }
   EXPECT_LT(content("c.npz").size(), content("s.npz").size());
 }

@@ -55,10 +55,9 @@ TEST_F(Safetensors, ForeignFile) {
 TEST_F(Safetensors, Refusals) {
   expect_contains(open(""), "truncated");
   expect_contains(open(file_bytes("{}", 0, 1000)), "header of 1000 bytes");
-  expect_contains(open(file_bytes("{]", 0)), "not JSON");
   expect_contains(open(file_bytes("[1]", 0)), "not a JSON object");
   expect_contains(open(file_bytes(R"({"a":3})", 0)), "expected an object");
-  expect_contains(open(file_bytes(R"({"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", 2)), "dtype BF16 is not read");
+  expect_contains(open(file_bytes(R"({"a":{"dtype":"BF16","shape":[1],"data_offsets":[0,2]}})", 2)), "dtype 'BF16' is not read");
   expect_contains(open(file_bytes(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)), "negative extent");
   expect_contains(open(file_bytes(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4)), "expected an integer");
   expect_contains(open(file_bytes(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0)),
@@ -79,6 +78,29 @@ TEST_F(Safetensors, Refusals) {
           R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1)),
       "twice");
   expect_contains(refusal([&] { SafetensorsFile{path("absent.safetensors")}; }), "cannot be opened");
+}
+
+// The header begins at byte 8 of the file.
+TEST_F(Safetensors, HeaderThatIsNotJsonIsRefusedByItsByte) {
+  expect_contains(open(file_bytes("{]", 0)), "the header: not JSON: it goes wrong at byte 9 of the file, the end of '{]'");
+  expect_contains(open(file_bytes(R"({"a":)", 0)), "the header: not JSON: it ends too early, at byte 13 of the file");
+  expect_contains(open(file_bytes("{\"\xff\":1}", 0)), "at byte 10 of the file");
+  expect_contains(open(file_bytes(std::string("{\0}", 3), 0)), "at byte 9 of the file, the end of '{\\x00'");
+  expect_contains(open(file_bytes(R"({"a":1e999})", 0)), "a number that no 64 bits can");
+}
+
+// Showing such a value would take a stack as deep.
+TEST_F(Safetensors, DeepHeaderIsRefused) {
+  const std::string nested(1 << 20, '[');
+  expect_contains(open(file_bytes(R"({"a":{"dtype":"F32","shape":)" + nested, 0)), "nested more than 16 deep");
+  expect_contains(open(file_bytes(R"({"a":{"dtype":"F32","shape":[[1]],"data_offsets":[0,4]}})", 4)),
+                  "holds '[1]', expected an integer");
+}
+
+// What a file holds is shown on one line, and not at any length.
+TEST_F(Safetensors, NamesAreShownOnOneLine) {
+  const std::string message = open(file_bytes(R"({"a\nb)" + std::string(1000, 'x') + R"(":3})", 0));
+  expect_contains(message, "tensor 'a\\x0ab" + std::string(77, 'x') + "…': expected an object");
 }
 
 // A write that fails half way leaves what was there.

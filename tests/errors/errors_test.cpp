@@ -79,6 +79,11 @@ class Errors : public testing::TestWithParam<Case> {
           "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\npass r.a driver=y grid=[1, 1, 2, 1] "
           "ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
+    write("empty.graph", "");
+    write("comment.graph", "# nothing but this\n");
+    write("not_json.safetensors", std::string("\x02\0\0\0\0\0\0\0{]", 10));
+    std::filesystem::create_directories(folder_ / "not_json");
+    write("not_json/checkpoint-000000003.json", "{\"format\": 1,");
     write("garbage.bin", "neither zip nor safetensors, but long enough to be looked into\n");
     write("garbage.npz", "neither zip nor safetensors, but long enough to be looked into\n");
     write_arrays();
@@ -170,6 +175,9 @@ const Case kCases[]{
      "train mlp --image own --data generated:slides:size=64x48,count=4,vary --classes 2 --steps 4 --print-every 99", 2,
      "is another; all samples must be of one size (--image)"},
     {"resume_without_checkpoint", "train mlp --resume", 2, "--resume: give --checkpoint DIR too"},
+    {"resume_not_json", "train mlp --image 8 --resume --checkpoint not_json", 2,
+     "not_json/checkpoint-000000003.json: is not the description of a checkpoint: not JSON: it ends too early, at byte 13 of the "
+     "file"},
     {"eval_nothing", "train mlp --image 8 --eval-every 2", 2, "--eval-every: there is nothing to evaluate on"},
     {"augment_unknown", "train mlp --image 8 --augment rotate", 2, "--augment: 'rotate' is not one of flip, crop"},
     {"log_nowhere", "train mlp --image 8 --log no/such/file", 2, "no/such/file: cannot be written"},
@@ -214,6 +222,8 @@ const Case kCases[]{
 
     {"graph_not_there", "train absent.graph", 2, "absent.graph: cannot be opened"},
     {"graph_is_a_folder", "train ./", 2, "./: expected a file"},
+    {"graph_empty", "train empty.graph", 2, "outsize: empty.graph: is empty; expected a graph"},
+    {"graph_of_comments", "train comment.graph", 2, "outsize: comment.graph: is empty; expected a graph"},
     {"graph_unknown_op", "train unknown_op.graph", 2, "unknown_op.graph:5: "},
     {"graph_unknown_op_suggests", "train unknown_op.graph", 2, "did you mean 'conv2d'?"},
     {"graph_shape", "train shape.graph", 2, "shape.graph:5: "},
@@ -241,6 +251,8 @@ const Case kCases[]{
     {"weights_truncated", "train good.graph --weights truncated.safetensors", 2,
      "truncated.safetensors: truncated: tensor 'conv.weight'"},
     {"weights_garbage", "train good.graph --weights garbage.bin", 2, "garbage.bin: not a safetensors file"},
+    {"weights_not_json", "train good.graph --weights not_json.safetensors", 2,
+     "not_json.safetensors: the header: not JSON: it goes wrong at byte 9 of the file, the end of '{]'"},
     {"weights_of_another_model", "train good.graph --weights other.safetensors", 2,
      "other.safetensors: does not fit the model: it lacks conv.weight"},
     {"weights_of_another_shape", "train good.graph --weights shape.safetensors", 2,
@@ -251,7 +263,7 @@ const Case kCases[]{
     {"data_not_there", "train good.graph --data absent.npz", 2, "absent.npz: cannot be opened"},
     {"data_form", "train good.graph --data garbage.bin", 2, "--data garbage.bin: expected a folder with"},
     {"data_garbage", "train good.graph --data garbage.npz", 2, "garbage.npz: not a ZIP archive"},
-    {"data_without_y", "train good.graph --data no_y.npz", 2, "no_y.npz: expected an array 'y', found only: x"},
+    {"data_without_y", "train good.graph --data no_y.npz", 2, "no_y.npz: expected an array 'y', found only: 'x'"},
     {"data_shape", "train good.graph --data shape.npz", 2, "expected shape [3, 8, 8] after the number of samples"},
     {"data_labels", "train good.graph --data labels.npz", 2, "label 77 of sample 1 is not below the model's 4 classes"},
     {"data_tokens", "train tokens.graph --data tokens.npz", 2,

@@ -21,6 +21,21 @@ TEST(BaseText, SuggestsTheNearestOnlyWhenNear) {
   EXPECT_EQ(did_you_mean("x", {}), "");
 }
 
+// 200,000² steps would be a minute for one message.
+TEST(BaseText, LongNamesAreNotMatched) {
+  const std::string name(200000, 'a'), other(200000, 'b');
+  EXPECT_EQ(did_you_mean(name, std::vector<std::string_view>{other}), "");
+}
+
+TEST(BaseText, QuotedTextIsOneShortLine) {
+  EXPECT_EQ(in_quotes(""), "''");
+  EXPECT_EQ(in_quotes("a\n\x1b[1m\x7f"), "'a\\x0a\\x1b[1m\\x7f'");
+  EXPECT_EQ(in_quotes("größe"), "'größe'");
+  EXPECT_EQ(in_quotes(std::string(80, 'x')), "'" + std::string(80, 'x') + "'");
+  EXPECT_EQ(in_quotes(std::string(81, 'x')), "'" + std::string(80, 'x') + "…'");
+  EXPECT_EQ(in_quotes(std::string(79, 'x') + "öö"), "'" + std::string(79, 'x') + "…'");  // ö is two bytes, the 80th and the 81st
+}
+
 TEST(BaseText, Names) {
   EXPECT_TRUE(is_name("layer1.0/conv-1_w"));
   EXPECT_FALSE(is_name(""));

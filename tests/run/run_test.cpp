@@ -284,6 +284,41 @@ TEST_F(Run, CheckpointThatIsNotWholeIsPassedOver) {
   }
 }
 
+TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
+  const std::string place = directory("description");
+  const std::string good = R"({"format": 1, "model": "m", "settings": "", "backend": "cpu", "seed": 18446744073709551615, "step": 7,
+      "weights": "w", "weights_bytes": 3, "kernels": ["a"], "plan": ""})";
+  std::ofstream(fs::path(place) / "w") << "abc";
+  const auto refusal_of = [&](const std::string& part, const std::string& by) -> std::string {
+    std::string text = good;
+    text.replace(text.find(part), part.size(), by);
+    std::ofstream(fs::path(place) / "checkpoint-000000007.json") << text;
+    try {
+      find_checkpoint(place);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "(accepted)";
+  };
+  EXPECT_EQ(refusal_of("7", "7"), "(accepted)");
+  const std::pair<std::pair<std::string, std::string>, std::string> wrong[]{
+      {{"1,", "1"}, "not JSON: it goes wrong at byte 19 of the file, the end of '{\"format\": 1 \"model\"'"},
+      {{"\"m\"", "3"}, "expected a string 'model'"},
+      {{"\"model\"", "\"other\""}, "expected a string 'model'"},
+      {{"\"model\"", "\"format\""}, "'format' stands twice"},
+      {{"7", "-7"}, "expected a whole number 'step'"},
+      {{"7", "9223372036854775808"}, "'step' is 9223372036854775808, which is too large"},
+      {{"[\"a\"]", "[1]"}, "expected a list of strings 'kernels'"},
+      {{"\"w\"", "\"../w\""}, "'weights' is '../w', expected a file's name"},
+      {{"1,", "2,"}, "has format 2, expected 1"},
+  };
+  for (const auto& [change, message] : wrong) {
+    const std::string found = refusal_of(change.first, change.second);
+    EXPECT_NE(found.find(message), std::string::npos) << found;
+    EXPECT_NE(found.find("checkpoint-000000007.json"), std::string::npos) << found;
+  }
+}
+
 TEST_F(Run, CheckpointOfAnotherRunIsRefused) {
   const RunState then{.model = "resnet18", .settings = {{"--lr", "0.1"}, {"--warm-up", "0"}}, .backend = "cpu", .seed = 1};
   RunState now = then;
