@@ -59,6 +59,9 @@ class JpegReader final : public ImageReader {
       jpeg_.mem->max_memory_to_use = kMostBytes;
       jpeg_mem_src(&jpeg_, reinterpret_cast<const unsigned char*>(file_.data()), file_.size());
       jpeg_read_header(&jpeg_, TRUE);
+    });
+    check_size();
+    guarded([&] {
       const J_COLOR_SPACE space = jpeg_.jpeg_color_space;
       jpeg_.out_color_space = space == JCS_GRAYSCALE ? JCS_GRAYSCALE : space == JCS_CMYK || space == JCS_YCCK ? JCS_CMYK : JCS_RGB;
       jpeg_start_decompress(&jpeg_);
@@ -66,6 +69,14 @@ class JpegReader final : public ImageReader {
     rows_ = jpeg_.output_height;
     columns_ = jpeg_.output_width;
     row_.resize(static_cast<std::size_t>(columns_ * jpeg_.output_components));
+  }
+
+  // Huffman codes have a bit at least for every 8 x 8 pixels; a file of fewer is damaged, and no reason to ask for their memory.
+  void check_size() const {
+    const std::uint64_t pixels = std::uint64_t{jpeg_.image_width} * jpeg_.image_height;
+    if (!jpeg_.arith_code && pixels / (64 * 8) > file_.size())
+      sample_error("{}: damaged JPEG image: {} bytes cannot hold {} x {} pixels", path_, file_.size(), jpeg_.image_height,
+                   jpeg_.image_width);
   }
 
   // libjpeg leaves by longjmp: a call may have no objects to destroy.

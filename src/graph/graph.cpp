@@ -16,15 +16,21 @@ void check_name(std::string_view what, std::string_view name) {
   if (!is_name(name)) user_error("{} name '{}' may hold only letters, digits and _ . - /", what, name);
 }
 
+// The largest extent: shapes, windows and their inverses are computed in 64 bits from products of two extents or of an extent and
+// an attribute, doubled at most, so that these bounds keep a graph of any text from overflowing them.
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 30;
+
 void check_type(const ValueType& type) {
-  // Far beyond any memory, yet small enough that bytes and offsets of every dtype and padding stay inside 64 bits.
-  constexpr double kMostElements = 1e17;
+  // Far beyond any memory, yet small enough that the bytes of thousands of values add up inside 64 bits.
+  constexpr double kMostElements = 0x1p44;
   double elements = 1;
   for (std::int64_t extent : type.shape) {
     if (extent < 1) user_error("every extent must be at least 1, found {}", to_string(type));
     elements *= static_cast<double>(extent);
   }
   if (elements > kMostElements) user_error("{} has more elements than can be addressed", to_string(type));
+  for (std::int64_t extent : type.shape)
+    if (extent > kMostExtent) user_error("no extent may be above {}, found {}", kMostExtent, to_string(type));
   if (type.format == Format::map && type.shape.rank() != 4 && type.shape.rank() != 5)
     user_error("a map has 4 or 5 dimensions (N C D? H W), found {}", to_string(type));
 }
@@ -46,6 +52,10 @@ Attribute converted(const AttributeSpec& spec, const Attribute& given) {
   const bool readable = (!number || std::isfinite(*number)) && (!word || (is_name(*word) && std::isalpha(word->front())));
   if (given.index() != spec.fallback.index() || !readable)
     user_error("attribute {}: expected {}, found {}", spec.name, describe(spec.fallback), to_string(given));
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&given))
+    for (std::int64_t entry : *list)
+      if (entry > kMostExtent || entry < -kMostExtent)
+        user_error("attribute {}: {} is beyond {}, the largest extent", spec.name, entry, kMostExtent);
   return given;
 }
 

@@ -55,6 +55,9 @@ std::string print_pass(const Graph& graph, const Pass& pass) {
   return text + fmt::format(" ops=[{}]", fmt::join(ops, ", "));
 }
 
+// Of a pass: a slide of 2^20 pixels a side in tiles of 2^10. Lowering takes memory for every tile of a line.
+constexpr std::int64_t kMostTiles = std::int64_t{1} << 20;
+
 class PlanParser {
  public:
   PlanParser(const Graph& graph, Plan& plan)
@@ -184,11 +187,15 @@ class PlanParser {
     if (!grid.empty() && static_cast<int>(grid.size()) != shape.rank())
       user_error("pass {}: grid has {} entries, but {} has {} dimensions", pass.name, grid.size(), graph_.value(pass.driver).name,
                  shape.rank());
+    std::int64_t tiles = 1;
     for (std::size_t dim = 0; dim < grid.size(); ++dim) {
       const std::int64_t extent = shape[static_cast<int>(dim)];
       if (grid[dim] < 1 || grid[dim] > extent)
         user_error("pass {}: dimension {} of {} has {} elements and cannot be cut into {} tiles", pass.name, dim,
                    graph_.value(pass.driver).name, extent, grid[dim]);
+      if (grid[dim] > kMostTiles / tiles)
+        user_error("pass {}: its grid [{}] has more than {} tiles", pass.name, fmt::join(grid, ", "), kMostTiles);
+      tiles *= grid[dim];
       pass.cuts[dim] = even_cuts(extent, grid[dim]);
     }
     for (auto& [dim, boundaries] : cuts) {

@@ -1,6 +1,7 @@
 #include "run/step_graph.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "graph/autodiff.h"
@@ -169,20 +170,23 @@ struct Reader {
   ValueType integers;  // as they arrive
 };
 
-// Appends the forward ops that read labels or tokens, directly or after ops that only move them about (slice, pad, reshape).
-void find_readers(const Graph& graph, ValueId integers, std::vector<Reader>& readers) {
+// Appends the forward ops that read labels or tokens, directly or after ops that only move them about (slice, pad, reshape). A
+// value that is cut and joined again is reached on many ways and followed on one.
+void find_readers(const Graph& graph, ValueId integers, std::set<ValueId>& followed, std::vector<Reader>& readers) {
+  if (!followed.insert(integers).second) return;
   for (OpId id : graph.value(integers).consumers) {
     const Op& op = graph.op(id);
     if (op.phase != Phase::forward) continue;
     readers.push_back({{graph, op}, graph.value(integers).type});
     for (ValueId output : op.outputs)
-      if (graph.value(output).type.dtype == DType::i32) find_readers(graph, output, readers);
+      if (graph.value(output).type.dtype == DType::i32) find_readers(graph, output, followed, readers);
   }
 }
 
 std::vector<Reader> readers_of(const Graph& graph, ValueId integers) {
   std::vector<Reader> readers;
-  find_readers(graph, integers, readers);
+  std::set<ValueId> followed;
+  find_readers(graph, integers, followed, readers);
   return readers;
 }
 

@@ -1,3 +1,5 @@
+#include <zlib.h>
+
 #include "data/datasets.h"
 #include "data/image_file.h"
 #include "data/loader.h"
@@ -157,6 +159,24 @@ TEST_F(Images, DamageIsFound) {
   write("text.jpg", "hello");
   expect_contains(refusal([&] { read("text.jpg", PixelForm::rgb); }), "text.jpg: is neither a PNG nor a JPEG image");
   expect_contains(refusal([&] { read("none.png", PixelForm::rgb); }), "none.png: cannot be opened: No such file");
+}
+
+// A header of a few hundred bytes must not make a reader ask for the memory of the image that it claims to be.
+TEST_F(Images, HeadersThatClaimTooMuchAreRefused) {
+  write_png(path("a.png"), kColours, {.interlaced = true});
+  write_jpeg(path("a.jpg"), kColours);
+  std::string png = content("a.png"), jpeg = content("a.jpg");
+  const std::size_t chunk = png.find("IHDR"), frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(chunk, std::string::npos);
+  ASSERT_NE(frame, std::string::npos);
+  png.replace(chunk + 4, 8, std::string("\0\0\x75\x30\0\0\x75\x30", 8));  // 30,000 x 30,000
+  const auto sum = static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(png.data() + chunk), 17));
+  for (std::size_t i = 0; i < 4; ++i) png[chunk + 17 + i] = static_cast<char>(sum >> (24 - 8 * i));
+  jpeg.replace(frame + 5, 4, "\x75\x30\x75\x30");
+  write("large.png", png);
+  write("large.jpg", jpeg);
+  for (const char* name : {"large.png", "large.jpg"})
+    expect_contains(refusal([&] { ImageFile(path(name), PixelForm::rgb); }), "bytes cannot hold 30000 x 30000 pixels");
 }
 
 }  // namespace

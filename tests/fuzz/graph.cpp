@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       internal_error("printed:\n{}\nread back:\n{}", printed, again);
     fuzz::use([&] { verify_graph(graph); });
     fuzz::use([&] { fuzz::fuse_and_differentiate(graph); });
-    fuzz::use([&] { make_training_graph(graph, {}); });
+    fuzz::use([&] { make_training_graph(graph, {}).batch_spec(); });
   });
   return 0;
 }

@@ -28,13 +28,13 @@ class Reshape final : public OpDef {
       } else {
         if (wanted[i] < 1)
           user_error("shape must hold positive extents and at most one -1, found {}", to_string(Attribute(wanted)));
+        if (wanted[i] > x.elements() / known) refuse(wanted, x);
         known *= wanted[i];
       }
     }
     Dims shape{std::span<const std::int64_t>(wanted)};
     if (open >= 0) shape[open] = x.elements() / known;
-    if (shape.product() != x.elements())
-      user_error("shape {} must hold the {} elements of {}", to_string(Attribute(wanted)), x.elements(), to_string(x));
+    if (shape.product() != x.elements()) refuse(wanted, x);
     const Format format = expect_format(site);
     expect_map_rank(shape, format);
     return {{x.dtype, shape, format}};
@@ -58,6 +58,9 @@ class Reshape final : public OpDef {
   bool cheap(const OpSite&) const override { return true; }
 
  private:
+  [[noreturn]] static void refuse(const std::vector<std::int64_t>& wanted, const ValueType& x) {
+    user_error("shape {} must hold the {} elements of {}", to_string(Attribute(wanted)), x.elements(), to_string(x));
+  }
   // Both boxes from the samples of either: ranges of dimension 0 correspond when both values have the same.
   static CallBoxes boxes_at(const OpSite& site, const Box& box) {
     CallBoxes boxes{{Box::whole(site.in(0).shape)}, {Box::whole(site.out(0).shape)}};
