@@ -96,10 +96,12 @@ class Checker {
     for (OpId id : pass.ops) {
       const Op& op = graph_.op(id);
       if (!op.def->updates({graph_, op}).empty()) fail("{}op {} changes persistent values; run it outside", where, op.name);
-      for (ValueId input : op.inputs)
+      for (ValueId input : op.inputs) {
+        if (at(replaced_, input)) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
         if (!at(device_, input) && !at(lower_, input))
           fail("{}op {} reads {}, which was never produced; run its producer before, or put it into the pass", where, op.name,
                name(input));
+      }
       made(id);
       for (ValueId output : op.outputs) here.push_back(output);
     }

@@ -230,7 +230,8 @@ void PassTiles::push_phase(int dim, Line& line) const {
     const ValueId driver = op.inputs[static_cast<std::size_t>(driver_index)];
     if (!flows(driver)) {
       if (std::any_of(op.inputs.begin(), op.inputs.end(), flows))
-        internal_error("pass {}: op {} is pushed by {}, which does not flow", pass_.name, op.name, graph_.value(driver).name);
+        user_error("pass {}: op {} takes its tiles from {}, which the driver {} does not lead to; choose {} as the driver",
+                   pass_.name, op.name, graph_.value(driver).name, graph_.value(pass_.driver).name, graph_.value(driver).name);
       continue;  // a reduction of a gathered value: after demand
     }
     for (std::size_t i = 0; i < tiles; ++i) {

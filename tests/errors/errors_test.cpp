@@ -78,6 +78,11 @@ class Errors : public testing::TestWithParam<Case> {
     write("same_pass.plan",
           "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\npass r.a driver=y grid=[1, 1, 2, 1] "
           "ops=[conv]\nrest\n");
+    write("pass_after_update.plan", "plan tiny by hand\nrest\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\n");
+    write("pass_of_another_driver.plan",
+          "plan tiny by hand\nuntil conv.grad_weight\npass r.a driver=x grid=[1, 1, 2, 1] ops=[conv.grad_weight]\nrest\n");
+    write("wide.graph", replaced(good, "f32[2, 3, 8, 8]", "f32[2, 3, 2000, 2000]"));
+    write("many_tiles.plan", "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2000, 2000] ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
     write("empty.graph", "");
     write("comment.graph", "# nothing but this\n");
@@ -244,6 +249,12 @@ const Case kCases[]{
      "other_graph.plan:1: this plan is for graph other, not for tiny"},
     {"plan_channels", "train good.graph --plan channels.plan", 2, "the channels of y cannot be cut into tiles"},
     {"plan_same_pass", "train good.graph --plan same_pass.plan", 2, "two passes have this name"},
+    {"plan_pass_after_update", "train good.graph --plan pass_after_update.plan", 2,
+     "pass r.a: op conv reads conv.weight after it was updated"},
+    {"plan_pass_of_another_driver", "train good.graph --plan pass_of_another_driver.plan", 2,
+     "pass r.a: op conv.grad_weight takes its tiles from"},
+    {"plan_many_tiles", "train wide.graph --plan many_tiles.plan", 2,
+     "many_tiles.plan:2: pass r.a: its grid [1, 1, 2000, 2000] has more than 1048576 tiles"},
     {"plan_streamed", "train good.graph --plan streamed.plan", 2, "which is streamed: only a pass may read it"},
     {"plan_incomplete", "train good.graph --plan incomplete.plan", 2, "incomplete.plan: "},
 
