@@ -52,6 +52,23 @@ output loss
   EXPECT_FALSE(spec.ignored_label.has_value());
 }
 
+// Cut in two and joined again forty times, the labels reach the loss on 2^40 ways.
+TEST(BatchSpec, LabelsThatAreCutAndJoinedAreFollowedOnce) {
+  std::string text = R"(graph joined
+input x f32[2, 3]
+input labels i32[2]
+param weight f32[4, 3] init=normal:0.3
+fc: logits = linear(x, weight)
+)";
+  std::string last = "labels";
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format("a{0}: a{0} = slice({1}) start=[0] end=[1]\nb{0}: b{0} = slice({1}) start=[1] end=[2]\n", i, last);
+    text += fmt::format("c{0}: c{0} = concat(a{0}, b{0}) axis=0\n", i);
+    last = fmt::format("c{}", i);
+  }
+  EXPECT_EQ(training_of(text + "loss: loss = softmax_cross_entropy(logits, " + last + ")\noutput loss\n").batch_spec().classes, 4);
+}
+
 TEST(StepGraph, StatesOfTheOptimizers) {
   const std::string text = kTokens + R"(embed: e = embedding(x, words)
 head: logits = linear(e, head)
