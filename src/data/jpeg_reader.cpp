@@ -72,9 +72,11 @@ class JpegReader final : public ImageReader {
   }
 
   // Huffman codes have a bit at least for every 8 x 8 pixels; a file of fewer is damaged, and no reason to ask for their memory.
+  // Arithmetic codes, which browsers do not read either, have no such bound.
   void check_size() const {
+    if (jpeg_.arith_code) sample_error("{}: a JPEG image in arithmetic codes is not read; save it in Huffman codes", path_);
     const std::uint64_t pixels = std::uint64_t{jpeg_.image_width} * jpeg_.image_height;
-    if (!jpeg_.arith_code && pixels / (64 * 8) > file_.size())
+    if (pixels / (64 * 8) > file_.size())
       sample_error("{}: damaged JPEG image: {} bytes cannot hold {} x {} pixels", path_, file_.size(), jpeg_.image_height,
                    jpeg_.image_width);
   }

@@ -175,6 +175,10 @@ TEST_F(Images, HeadersThatClaimTooMuchAreRefused) {
   jpeg.replace(frame + 5, 4, "\x75\x30\x75\x30");
   write("large.png", png);
   write("large.jpg", jpeg);
+  std::string arithmetic = content("a.jpg");
+  arithmetic[frame + 1] = '\xc9';
+  write("arithmetic.jpg", arithmetic);
+  expect_contains(refusal([&] { ImageFile(path("arithmetic.jpg"), PixelForm::rgb); }), "arithmetic codes is not read");
   for (const char* name : {"large.png", "large.jpg"})
     expect_contains(refusal([&] { ImageFile(path(name), PixelForm::rgb); }), "bytes cannot hold 30000 x 30000 pixels");
 }
