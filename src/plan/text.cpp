@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "plan/order.h"
 #include "plan/plan.h"
@@ -200,8 +201,10 @@ class PlanParser {
     }
     for (auto& [dim, boundaries] : cuts) {
       if (dim >= shape.rank()) user_error("pass {}: {} has no dimension {}", pass.name, graph_.value(pass.driver).name, dim);
-      if (!std::is_sorted(boundaries.begin(), boundaries.end()) || (!boundaries.empty() && boundaries.front() < 1))
-        user_error("pass {}: cuts.{} must ascend from 1 on", pass.name, dim);
+      const bool ascend = std::adjacent_find(boundaries.begin(), boundaries.end(), std::greater_equal<>()) == boundaries.end();
+      if (!ascend || (!boundaries.empty() && (boundaries.front() < 1 || boundaries.back() >= shape[dim])))
+        user_error("pass {}: cuts.{} must ascend, each inside the {} elements of dimension {} of {}; found [{}]", pass.name, dim,
+                   shape[dim], dim, graph_.value(pass.driver).name, fmt::join(boundaries, ", "));
       pass.cuts[static_cast<std::size_t>(dim)] = std::move(boundaries);
     }
     plan_.steps.push_back(PassStep{static_cast<int>(plan_.passes.size())});

@@ -81,6 +81,8 @@ class Errors : public testing::TestWithParam<Case> {
     write("pass_after_update.plan", "plan tiny by hand\nrest\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\n");
     write("pass_of_another_driver.plan",
           "plan tiny by hand\nuntil conv.grad_weight\npass r.a driver=x grid=[1, 1, 2, 1] ops=[conv.grad_weight]\nrest\n");
+    write("cuts_outside.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 8] ops=[conv]\nrest\n");
+    write("cuts_twice.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 4] ops=[conv]\nrest\n");
     write("wide.graph", replaced(good, "f32[2, 3, 8, 8]", "f32[2, 3, 2000, 2000]"));
     write("many_tiles.plan", "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2000, 2000] ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
@@ -253,6 +255,9 @@ const Case kCases[]{
      "pass r.a: op conv reads conv.weight after it was updated"},
     {"plan_pass_of_another_driver", "train good.graph --plan pass_of_another_driver.plan", 2,
      "pass r.a: op conv.grad_weight takes its tiles from"},
+    {"plan_cuts_outside", "train good.graph --plan cuts_outside.plan", 2,
+     "cuts_outside.plan:2: pass r.a: cuts.2 must ascend, each inside the 8 elements of dimension 2 of y; found [4, 8]"},
+    {"plan_cuts_twice", "train good.graph --plan cuts_twice.plan", 2, "cuts.2 must ascend"},
     {"plan_many_tiles", "train wide.graph --plan many_tiles.plan", 2,
      "many_tiles.plan:2: pass r.a: its grid [1, 1, 2000, 2000] has more than 1048576 tiles"},
     {"plan_streamed", "train good.graph --plan streamed.plan", 2, "which is streamed: only a pass may read it"},
