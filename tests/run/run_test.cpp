@@ -286,6 +286,7 @@ TEST_F(Run, CheckpointThatIsNotWholeIsPassedOver) {
 
 TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
   const std::string place = directory("description");
+  fs::create_directories(place);
   const std::string good = R"({"format": 1, "model": "m", "settings": "", "backend": "cpu", "seed": 18446744073709551615, "step": 7,
       "weights": "w", "weights_bytes": 3, "kernels": ["a"], "plan": ""})";
   std::ofstream(fs::path(place) / "w") << "abc";
@@ -306,8 +307,8 @@ TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
       {{"\"m\"", "3"}, "expected a string 'model'"},
       {{"\"model\"", "\"other\""}, "expected a string 'model'"},
       {{"\"model\"", "\"format\""}, "'format' stands twice"},
-      {{"7", "-7"}, "expected a whole number 'step'"},
-      {{"7", "9223372036854775808"}, "'step' is 9223372036854775808, which is too large"},
+      {{"7,", "-7,"}, "expected a whole number 'step'"},
+      {{"7,", "9223372036854775808,"}, "'step' is 9223372036854775808, which is too large"},
       {{"[\"a\"]", "[1]"}, "expected a list of strings 'kernels'"},
       {{"\"w\"", "\"../w\""}, "'weights' is '../w', expected a file's name"},
       {{"1,", "2,"}, "has format 2, expected 1"},
