@@ -4,7 +4,7 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/registry.h"
-#include "run/training.h"
+#include "run/trainer.h"
 #include "support.h"
 
 namespace outsize::fuzz {

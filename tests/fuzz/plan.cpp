@@ -6,14 +6,14 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 #include "program/lower.h"
-#include "run/training.h"
+#include "run/trainer.h"
 #include "support.h"
 
 namespace outsize::fuzz {
 namespace {
 
 const Graph& graph_named(const std::string& name) {
-  static std::map<std::string, TrainingGraph> graphs;
+  static std::map<std::string, StepGraph> graphs;
   const auto found = graphs.find(name);
   if (found != graphs.end()) return found->second.graph;
   register_ops();
