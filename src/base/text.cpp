@@ -26,15 +26,17 @@ bool parse_whole(std::string_view text, Number& number) {
 }  // namespace
 
 std::int64_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::int64_t> row(b.size() + 1);
+  // Rows of the table for the first i − 2, i − 1 and i letters of `a`.
+  std::vector<std::int64_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<std::int64_t>(j);
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::int64_t diagonal = row[0];
+    before.swap(last);
+    last.swap(row);
     row[0] = static_cast<std::int64_t>(i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::int64_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -56,7 +58,12 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
     best = distance;
     nearest = candidate;
   }
-  return best > limit ? "" : fmt::format("; did you mean '{}'?", nearest);
+  // Or it was cut short; of fewer than three letters too many words begin so.
+  constexpr std::size_t kLetters = 3;
+  if (nearest.empty() && name.size() >= kLetters + std::min(name.find_first_not_of('-'), name.size()))
+    for (std::string_view candidate : candidates)
+      if (candidate.starts_with(name) && (nearest.empty() || candidate.size() < nearest.size())) nearest = candidate;
+  return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
 }
 
 std::string in_quotes(std::string_view text) {

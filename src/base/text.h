@@ -8,10 +8,10 @@
 
 namespace outsize {
 
-// The number of single-character insertions, deletions and replacements that turn `a` into `b`.
+// The number of insertions, deletions and replacements of single characters, and of swaps of two neighbours, that turn `a` into `b`.
 std::int64_t edit_distance(std::string_view a, std::string_view b);
 
-// "; did you mean 'conv2d'?" with the candidate nearest to `name`, or "" when none is near.
+// "; did you mean 'conv2d'?" with the candidate nearest to `name`, or the shortest that begins with it; "" when none is near.
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
 
 // `text`, which came from a file, in quotes as a message shows it: on one line, unprintable bytes as \xNN, cut where it is long.

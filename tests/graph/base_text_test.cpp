@@ -10,12 +10,17 @@ TEST(BaseText, EditDistance) {
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);  // k→s, e→i, +g
   EXPECT_EQ(edit_distance("conv2d", "conv2d"), 0);
+  EXPECT_EQ(edit_distance("trian", "train"), 1);  // a swap
+  EXPECT_EQ(edit_distance("ca", "abc"), 3);       // a swapped pair is not changed again: c→a, a→b, +c
 }
 
 TEST(BaseText, SuggestsTheNearestOnlyWhenNear) {
   const std::vector<std::string_view> kinds{"conv2d", "conv2d_grad_data", "concat", "relu"};
   EXPECT_EQ(did_you_mean("conv2", kinds), "; did you mean 'conv2d'?");
-  EXPECT_EQ(did_you_mean("cnocat", kinds), "; did you mean 'concat'?");  // two replacements, a third of six letters
+  EXPECT_EQ(did_you_mean("cnocat", kinds), "; did you mean 'concat'?");  // a swap
+  EXPECT_EQ(did_you_mean("canctt", kinds), "; did you mean 'concat'?");  // two changes, a third of six letters
+  EXPECT_EQ(did_you_mean("canctx", kinds), "");                           // three
+  EXPECT_EQ(did_you_mean("con", kinds), "; did you mean 'conv2d'?");      // the shortest that begins so
   EXPECT_EQ(did_you_mean("softmax", kinds), "");
   EXPECT_EQ(did_you_mean("re", kinds), "");  // any other word of two letters is as near
   EXPECT_EQ(did_you_mean("x", {}), "");
