@@ -1,41 +1,120 @@
 #include "cost/devices.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/bytes.h"
 #include "command.h"
+#include "cost/measure.h"
 #include "flags.h"
 #include "table.h"
 
 namespace outsize::cli {
 namespace {
 
-int list_devices(const CommonFlags& flags) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  Summary summary;
-  for (const Device& device : devices()) {
-    rows.push_back({{"name", device.name},
-                    {"memory_bytes", device.memory_bytes},
-                    {"flops", device.flops},
-                    {"bandwidth", device.bandwidth},
-                    {"link_out", device.link_out},
-                    {"link_in", device.link_in}});
-    summary.row(device.name, fmt::format("{}, {:.0f} GF/s, {:.0f} GB/s, link {:.0f} GB/s", format_bytes(device.memory_bytes),
-                                         device.flops / 1e9, device.bandwidth / 1e9, device.link_out / 1e9));
+struct Flags {
+  CommonFlags common;
+  std::string spill;
+};
+
+// This machine, and what was measured of it.
+struct Here {
+  Machine machine = describe_machine();
+  std::int64_t free_bytes = free_device_bytes();
+  int threads = 1;
+  MachineRates rates;
+  std::optional<DiskRates> disk;
+};
+
+Here measure(const Flags& flags) {
+  if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
+    user_error("--spill: '{}' is not a directory", flags.spill);
+  Here here;
+  here.threads = flags.common.threads > 0 ? static_cast<int>(flags.common.threads) : here.machine.threads;
+  here.rates = measure_machine(here.threads, here.free_bytes);
+  if (!flags.spill.empty()) here.disk = measure_disk(flags.spill);
+  return here;
+}
+
+const char* duplex(bool full) { return full ? "full" : "half"; }
+
+std::string gigabytes(double rate) { return fmt::format("{:.1f} GB/s", rate / 1e9); }
+
+nlohmann::ordered_json to_json(const Here& here, const std::string& spill) {
+  nlohmann::ordered_json object{{"processor", here.machine.processor},
+                                {"cores", here.machine.threads},
+                                {"vectors", here.machine.vectors},
+                                {"memory_bytes", here.machine.memory_bytes},
+                                {"free_bytes", here.free_bytes},
+                                {"threads", here.threads},
+                                {"flops", here.rates.flops},
+                                {"bandwidth", here.rates.bandwidth},
+                                {"link", here.rates.link},
+                                {"link_both", here.rates.link_both},
+                                {"full_duplex", here.rates.full_duplex()}};
+  if (here.disk) {
+    object["spill"] = spill;
+    object["disk_out"] = here.disk->out;
+    object["disk_in"] = here.disk->in;
   }
-  if (flags.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"rows", rows}}.dump(2));
+  return object;
+}
+
+nlohmann::ordered_json to_json(const Device& device) {
+  return {{"name", device.name},       {"memory_bytes", device.memory_bytes}, {"host_bytes", device.host_bytes},
+          {"flops", device.flops},     {"bandwidth", device.bandwidth},       {"link_out", device.link_out},
+          {"link_in", device.link_in}, {"full_duplex", device.full_duplex},   {"disk_out", device.disk_out},
+          {"disk_in", device.disk_in}};
+}
+
+void print_here(const Here& here, const std::string& spill) {
+  Summary summary;
+  summary.row("processor", fmt::format("{}, {} core{}, {}", here.machine.processor, here.machine.threads,
+                                       here.machine.threads == 1 ? "" : "s", here.machine.vectors));
+  summary.row("memory", fmt::format("{}, {} free", format_bytes(here.machine.memory_bytes), format_bytes(here.free_bytes)));
+  summary.row("measured on", fmt::format("{} thread{}", here.threads, here.threads == 1 ? "" : "s"));
+  summary.row("multiply-adds", fmt::format("{:.0f} GFLOP/s in f32", here.rates.flops / 1e9));
+  summary.row("memory copies", fmt::format("{}, read and written", gigabytes(here.rates.bandwidth)));
+  summary.row("link", fmt::format("{} by one copy lane, {} by both: {} duplex", gigabytes(here.rates.link),
+                                  gigabytes(here.rates.link_both), duplex(here.rates.full_duplex())));
+  if (here.disk)
+    summary.row("disk", fmt::format("{} written, {} read in {}", gigabytes(here.disk->out), gigabytes(here.disk->in), spill));
   else
-    summary.print();
+    summary.row("disk", "not measured; --spill DIR does");
+  summary.print();
+}
+
+void print_descriptions() {
+  Table table({"--device", "memory", "host memory", "link GB/s", "duplex", "f32 TFLOP/s", "memory GB/s"});
+  for (const Device& device : devices())
+    table.row({device.name, format_bytes(device.memory_bytes), format_bytes(device.host_bytes),
+               fmt::format("{:.1f}", device.link_out / 1e9), duplex(device.full_duplex), fmt::format("{:.2f}", device.flops / 1e12),
+               fmt::format("{:.0f}", device.bandwidth / 1e9)});
+  table.print();
+}
+
+int show_devices(const Flags& flags) {
+  const Here here = measure(flags);
+  if (flags.common.json) {
+    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    for (const Device& device : devices()) rows.push_back(to_json(device));
+    fmt::print("{}\n", nlohmann::ordered_json{{"machine", to_json(here, flags.spill)}, {"rows", rows}}.dump(2));
+    return kDone;
+  }
+  print_here(here, flags.spill);
+  fmt::print("\n");
+  print_descriptions();
   return kDone;
 }
 
 }  // namespace
 
 Run add_devices(CLI::App& command) {
-  auto flags = std::make_shared<CommonFlags>();
-  add_common_flags(command, *flags);
-  return [flags] { return list_devices(*flags); };
+  auto flags = std::make_shared<Flags>();
+  command.add_option("--spill", flags->spill, "measure the disk of this directory too")->type_name("DIR");
+  add_common_flags(command, flags->common);
+  return [flags] { return show_devices(*flags); };
 }
 
 }  // namespace outsize::cli

@@ -16,6 +16,17 @@ class Summary {
   std::vector<std::pair<std::string, std::string>> rows_;
 };
 
+// Rows of as many cells as there are columns, under their titles; the first column to the left, the others to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  void print() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;  // the titles first
+};
+
 // "1234 samples/s", "5.67 samples/s"
 std::string format_rate(double samples_per_second);
 // "1.23 s", "45.6 ms", "789 us"

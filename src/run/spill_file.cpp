@@ -9,19 +9,10 @@
 
 #include "backend/host_memory.h"
 #include "base/bytes.h"
+#include "base/nameless_file.h"
 
 namespace outsize {
 namespace {
-
-int open_nameless(const std::string& directory) {
-  const int file = open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return file;
-  // Not every file system knows nameless files; take the name away by hand.
-  std::string path = directory + "/outsize-spill-XXXXXX";
-  const int named = mkostemp(path.data(), O_CLOEXEC);
-  if (named >= 0) unlink(path.c_str());
-  return named;
-}
 
 // 0, or an error number. Where the file system cannot reserve, the file only gets its size.
 int reserve(int file, std::int64_t bytes) {
@@ -34,7 +25,7 @@ int reserve(int file, std::int64_t bytes) {
 
 SpillFile::SpillFile(std::string directory, std::int64_t bytes) : directory_(std::move(directory)) {
   if (directory_.empty()) directory_ = std::filesystem::temp_directory_path().string();
-  file_ = open_nameless(directory_);
+  file_ = open_nameless_file(directory_);
   if (file_ < 0) fail("make", bytes);
   if (const int error = reserve(file_, bytes); error != 0) {
     close(file_);
