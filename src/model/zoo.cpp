@@ -93,6 +93,13 @@ std::string describe(const ModelOptions& options) {
   return fmt::format("images of {}x{}", options.image_height, options.image_width);
 }
 
+// An option that has no effect on the model was meant for another one. No dropout is what a model without any has.
+void check_used(const Graph& graph, const ModelOptions& options) {
+  if (options.dropout > 0 && !graph.find_value("random_key")) user_error("--dropout does not apply: {} has no dropout", graph.name);
+  if (options.label_smoothing > 0 && !graph.find_value("labels"))
+    user_error("--label-smoothing does not apply: {} has no labels; its loss is the mean squared error", graph.name);
+}
+
 }  // namespace
 
 Graph build_model(std::string_view name, const ModelOptions& options) {
@@ -103,11 +110,14 @@ Graph build_model(std::string_view name, const ModelOptions& options) {
       continue;
     }
     const ModelOptions sizes = complete(entry, options);
+    Graph graph;
     try {
-      return entry.build(name, sizes);
+      graph = entry.build(name, sizes);
     } catch (const UserError& error) {
       user_error("{} with {}: {}", name, describe(sizes), error.what());
     }
+    check_used(graph, options);
+    return graph;
   }
   const std::string near = did_you_mean(name, names);
   user_error("unknown model '{}'{}", name, near.empty() ? "; `outsize models` lists those there are" : near);
