@@ -5,7 +5,8 @@
 
 namespace outsize::cli {
 
-// What a command does once its line is parsed; returns the exit status.
+// What a command does once its line is parsed; returns the exit status. Under --json it prints one object on standard output, also
+// of a budget that cannot be met, before it throws BudgetError; any other error is printed by whoever runs the command.
 using Run = std::function<int()>;
 
 // Each adds its flags to its own subcommand.

@@ -112,7 +112,7 @@ int show_devices(const Flags& flags) {
 
 Run add_devices(CLI::App& command) {
   auto flags = std::make_shared<Flags>();
-  command.add_option("--spill", flags->spill, "measure the disk of this directory too")->type_name("DIR");
+  command.add_option("--spill", flags->spill, "measure the disk of this directory too")->type_name("DIR")->group("Measuring");
   add_common_flags(command, flags->common);
   return [flags] { return show_devices(*flags); };
 }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 
@@ -17,9 +18,14 @@ CLI::Option* add_integer(CLI::App& command, const std::string& flag, std::int64_
   return command.add_option_function<std::string>(flag, take, help)->type_name("N");
 }
 
-CLI::Option* add_number(CLI::App& command, const std::string& flag, double& target, double minimum, const std::string& help) {
-  const auto take = [flag, &target, minimum](const std::string& text) {
-    if (!parse_number(text, target) || target < minimum) user_error("{}: '{}' is not a number of at least {}", flag, text, minimum);
+std::string Range::describe() const {
+  const std::string from = fmt::format("{} {}", open ? "above" : "of at least", least);
+  return std::isinf(below) ? from : fmt::format("{} and below {}", from, below);
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& flag, double& target, const Range& range, const std::string& help) {
+  const auto take = [flag, &target, range](const std::string& text) {
+    if (!parse_number(text, target) || !range.has(target)) user_error("{}: '{}' is not a number {}", flag, text, range.describe());
   };
   return command.add_option_function<std::string>(flag, take, help)->type_name("NUMBER");
 }
@@ -55,6 +61,9 @@ void add_common_flags(CLI::App& command, CommonFlags& flags) {
 
 namespace {
 
+// A part of one: dropout rates, momenta, decays. The whole would leave nothing of what it is a part of.
+const Range kShare(0, 1);
+
 // "512", "512x384" or "64x64x32".
 void take_image(const std::string& text, ModelOptions& options) {
   std::vector<std::int64_t> extents;
@@ -77,7 +86,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   const auto note = [&flags](CLI::Option* option) {
     option->each([&flags, name = option->get_name()](const std::string&) { flags.zoo_only.push_back(name); });
   };
-  command.add_option("MODEL", flags.model, "a model of the zoo (`outsize models`) or a graph file (*.graph)");
+  command.add_option("MODEL", flags.model, "a model of the zoo (`outsize models`) or a graph file (*.graph)")
+      ->option_text("(required)");
   note(add_integer(command, "--batch", flags.options.batch, 1, "samples a step [8]"));
   note(command
            .add_option_function<std::string>(
@@ -91,24 +101,9 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   note(add_integer(command, "--seq", flags.options.sequence, 1, "tokens a sample [the model's]"));
   note(add_integer(command, "--classes", flags.options.classes, 1, "classes, or the vocabulary of a language model [the model's]"));
   note(add_number(command, "--width", flags.options.width, 1e-6, "factor on every hidden channel count [1]"));
-  note(command
-           .add_option_function<double>(
-               "--dropout",
-               [&flags](double rate) {
-                 if (!(rate >= 0 && rate < 1)) user_error("--dropout: {} is not a rate of at least 0 and below 1", rate);
-                 flags.options.dropout = rate;
-               },
-               "every dropout rate of the model [as published]")
-           ->type_name("RATE"));
-  note(command
-           .add_option_function<double>(
-               "--label-smoothing",
-               [&flags](double part) {
-                 if (!(part >= 0 && part <= 1)) user_error("--label-smoothing: {} is not between 0 and 1", part);
-                 flags.options.label_smoothing = part;
-               },
-               "share of the target spread over all classes [0]")
-           ->type_name("SHARE"));
+  note(add_number(command, "--dropout", flags.options.dropout, kShare, "every dropout rate of the model [as published]"));
+  note(add_number(command, "--label-smoothing", flags.options.label_smoothing, kShare,
+                  "share of the target spread over all classes [0]"));
   note(command
            .add_option_function<std::string>(
                "--precision",
@@ -127,15 +122,14 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
     flags.memory = text;
   };
   command
-      .add_option_function<std::string>("--memory", take_memory,
-                                        "the device's budget: 512MiB, 2GiB, or 40% of what `keep` needs [what is free]")
+      .add_option_function<std::string>("--memory", take_memory, "budget of the device, or 40% of what `keep` needs [what is free]")
       ->type_name("SIZE");
   command.add_option("--host-memory", flags.host_memory, "budget of the host tier [no limit]")->type_name("SIZE");
   command.add_option("--spill", flags.spill, "directory of the disk tier [the system's temporary one]")->type_name("DIR");
   command.add_option("--spill-limit", flags.spill_limit, "budget of the disk tier [no limit]")->type_name("SIZE");
-  command.add_option("--planner", flags.planner, "who plans")->type_name("NAME");
+  command.add_option("--planner", flags.planner, "who plans (`outsize planners`)")->type_name("NAME");
   command.add_option("--plan", flags.plan_file, "run exactly this plan (as --dump plan prints it)")->type_name("FILE");
-  command.add_option("--device", flags.device, "the device to predict for [cpu]")->type_name("NAME");
+  command.add_option("--device", flags.device, "the device to predict for (`outsize devices`) [cpu]")->type_name("NAME");
   add_word(command, "--dump", flags.dump, {"forward", "graph", "plan", "program"}, "print it and stop");
 }
 
@@ -160,7 +154,7 @@ void add_optimizer_flags(CLI::App& command, TrainingOptions& options) {
   const auto only_with = [&expect](bool sgd, CLI::Option* option) {
     option->each([expect, flag = option->get_name(), sgd](const std::string&) { expect(flag, sgd); });
   };
-  only_with(true, add_number(command, "--momentum", options.momentum, 0, "of sgd [0.9]"));
+  only_with(true, add_number(command, "--momentum", options.momentum, kShare, "of sgd [0.9]"));
   command.add_flag_callback(
       "--nesterov",
       [&options, expect] {
@@ -168,9 +162,9 @@ void add_optimizer_flags(CLI::App& command, TrainingOptions& options) {
         options.nesterov = true;
       },
       "look ahead along the momentum, in sgd");
-  only_with(false, add_number(command, "--beta1", options.beta1, 0, "decay of the mean gradient in adam [0.9]"));
-  only_with(false, add_number(command, "--beta2", options.beta2, 0, "decay of the mean squared gradient in adam [0.999]"));
-  only_with(false, add_number(command, "--eps", options.eps, 0, "added to the denominator in adam [1e-8]"));
+  only_with(false, add_number(command, "--beta1", options.beta1, kShare, "decay of the mean gradient in adam [0.9]"));
+  only_with(false, add_number(command, "--beta2", options.beta2, kShare, "decay of the mean squared gradient in adam [0.999]"));
+  only_with(false, add_number(command, "--eps", options.eps, Range::above(0), "added to the denominator in adam [1e-8]"));
   add_number(command, "--weight-decay", options.weight_decay, 0, "L2 penalty, in adamw decoupled [0]");
   add_number(command, "--clip-norm", options.clip_norm, 0, "the gradients' largest common norm [0: not clipped]");
 }

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "command.h"
+#include "cost/devices.h"
 #include "session.h"
 #include "table.h"
 
@@ -54,7 +55,8 @@ void print_json(const Session& session, const PrepareOptions& options, const Ans
     for (const char* key :
          {"step_s", "ratio_to_bound", "ratio_to_keep", "plan_seconds", "swapped_bytes", "recomputed_ops", "tiles"})
       object[key] = nullptr;
-    object["message"] = answer.refusal;
+    object["error"] = answer.refusal;
+    object["status"] = kBudgetRefused;
   }
   fmt::print("{}\n", object.dump(2));
 }
@@ -89,7 +91,13 @@ int plan(const Flags& flags) {
   Answer answer;
   answer.keep = prepare_keep(session);
   answer.lower_bound = lower_bound_seconds(session.training.graph, session.profile);
-  const PrepareOptions options = resolve(session, flags.plan, &answer.keep);
+  PrepareOptions options = resolve(session, flags.plan, &answer.keep);
+  // A device that is not here has what its description says, not what is free on this machine.
+  const Device& device = session.profile.device;
+  if (device.name != devices().front().name) {
+    if (flags.plan.memory.empty()) options.budgets.device = device.memory_bytes;
+    if (flags.plan.host_memory.empty()) options.budgets.host = device.host_bytes;
+  }
   try {
     answer.prepared = prepare(session.training.graph, *session.backend, session.profile, options);
   } catch (const BudgetError& error) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -15,8 +16,12 @@ namespace outsize::cli {
 
 Graph load_model(const ModelFlags& flags) {
   if (flags.model.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
-  if (!flags.model.ends_with(".graph") && flags.model.find('/') == std::string::npos)
-    return build_model(flags.model, flags.options);
+  if (!flags.model.ends_with(".graph") && flags.model.find('/') == std::string::npos) {
+    Graph graph = build_model(flags.model, flags.options);
+    if (std::ranges::count(flags.zoo_only, "--classes") > 0 && !graph.find_value("labels"))
+      user_error("--classes does not apply: {} has no labels; its loss is the mean squared error", graph.name);
+    return graph;
+  }
   if (!flags.zoo_only.empty())
     user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", flags.zoo_only.front(),
                flags.model);
@@ -38,6 +43,7 @@ Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
 
 Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training,
                      StepKind kind) {
+  if (common.json && !plan.dump.empty()) user_error("--dump {} prints text, not JSON; give it without --json", plan.dump);
   Session session;
   session.use(make_step_graph(load_model(model), kind, training));
   const Graph& graph = session.training.graph;

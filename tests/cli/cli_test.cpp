@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
+#include <tuple>
 
+#include "../data/image_writers.h"
 #include "data/npz.h"
 #include "data/safetensors.h"
 
@@ -420,6 +422,102 @@ TEST_F(Cli, ListsWhatThereIs) {
   EXPECT_GT(json("models")["rows"].size(), 10U);
   EXPECT_GT(json("ops")["rows"].size(), 10U);
   EXPECT_EQ(run("train --help").status, 0);
+}
+
+TEST_F(Cli, DevicesAreMeasuredAndListed) {
+  const Json object = json("devices --spill .");
+  const Json& machine = object["machine"];
+  for (const char* key :
+       {"cores", "memory_bytes", "free_bytes", "threads", "flops", "bandwidth", "link", "link_both", "disk_out", "disk_in"})
+    EXPECT_GT(machine[key].get<double>(), 0) << key;
+  EXPECT_FALSE(machine["processor"].get<std::string>().empty());
+  EXPECT_FALSE(json("devices --threads 1")["machine"].contains("disk_out"));
+  // What is not the processor's is from data sheets.
+  for (const Json& row : object["rows"])
+    if (row["name"] == "v100-pcie-16") {
+      EXPECT_EQ(row["link_out"], 12.2e9);
+      EXPECT_EQ(row["full_duplex"], false);
+    }
+  // The table lines up: its last column ends where its title does.
+  std::istringstream lines(run("devices").out);
+  std::size_t width = 0, rows = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("--device ")) width = line.size();
+    if (width == 0) continue;
+    EXPECT_EQ(line.size(), width) << line;
+    ++rows;
+  }
+  EXPECT_EQ(rows, object["rows"].size() + 1);
+}
+
+// Names in the forms that people write; the budget is the device's memory, of which this machine knows nothing.
+TEST_F(Cli, PlansForDevicesThatAreNotHere) {
+  for (const auto& [given, name, gibibytes] :
+       std::vector<std::tuple<std::string, std::string, std::int64_t>>{{"rtx3090", "rtx-3090-24", 24},
+                                                                       {"titan-rtx", "titan-rtx-24", 24},
+                                                                       {"GTX_1080Ti", "gtx-1080ti-11", 11},
+                                                                       {"h100", "h100-80", 80}}) {
+    const Json object = json("plan " + kModel + " --device " + given);
+    EXPECT_EQ(object["device"], name);
+    EXPECT_EQ(object["budget_bytes"].get<std::int64_t>(), gibibytes << 30);
+  }
+  EXPECT_EQ(json("plan " + kModel + " --device rtx3090 --memory 1GiB")["budget_bytes"], 1 << 30);
+}
+
+TEST_F(Cli, HelpEndsWithExamplesThatWork) {
+  write("net.graph", R"(graph net
+input x f32[2, 3, 8, 8]
+input labels i32[2]
+param weight f32[4, 192] init=normal:0.1
+flatten: f = reshape(x) shape=[2, 192]
+head: z = linear(f, weight)
+loss: loss = softmax_cross_entropy(z, labels)
+output loss
+)");
+  write_npz(path("train.npz"), {{"x", make_array(ElementType::u8, {6, 3, 8, 8})}, {"y", make_array(ElementType::i64, {6})}});
+  for (const std::string kind : {"photos/cat", "photos/dog"}) {
+    std::filesystem::create_directories(path(kind));
+    for (int i = 0; i < 4; ++i)
+      write_png(path(kind + "/" + std::to_string(i) + ".png"),
+                Pixels::make(40, 32, 3, [i](int row, int column, int channel) { return 9 * row + 5 * column * channel + 40 * i; }));
+  }
+  for (const std::string command : {"train", "plan", "models", "planners", "ops", "devices", "version"}) {
+    const std::string help = run(command + " --help").out;
+    EXPECT_TRUE(help.starts_with("Usage: outsize " + command)) << help;
+    std::istringstream lines(help.substr(std::min(help.find("Examples:\n"), help.size())));
+    int examples = 0;
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 110U) << line;
+      if (!line.starts_with("  outsize ")) continue;
+      ++examples;
+      const Result result = run(line.substr(std::string("  outsize ").size()));
+      EXPECT_EQ(result.status, 0) << line << "\n" << result.err;
+    }
+    EXPECT_GE(examples, 1) << help;
+  }
+  const std::string train = run("train --help").out;
+  for (const char* section : {"Run:", "Model:", "Data:", "Optimizer:", "Plan:", "Files:", "Every command:"})
+    EXPECT_NE(train.find(std::string("\n") + section + "\n"), std::string::npos) << section;
+  const Result alone = run("");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_LT(std::count(alone.err.begin(), alone.err.end(), '\n'), 24) << alone.err;
+}
+
+// What was printed but has not arrived is an error, however the output fails.
+TEST_F(Cli, OutputThatIsLostIsNoticed) {
+  const std::string begin = "cd '" + path(".") + "' && ", program = "'" OUTSIZE_PROGRAM "' ";
+  for (const std::string& line : {
+           program + "ops --json >/dev/full",
+           program + "models >/dev/full",
+           program + "train --help >/dev/full",
+           program + "version >&-",
+           "(ulimit -f 2; " + program + "ops --json >small)",
+           // A pipe that nobody reads any more, where the signal of it is ignored.
+           "mkfifo pipe && trap '' PIPE && (true <pipe & exec 3>pipe; wait; " + program + "ops --json >&3)",
+       }) {
+    EXPECT_EQ(WEXITSTATUS(std::system((begin + "(" + line + ") 2>stderr").c_str())), 2) << line;
+    EXPECT_TRUE(text("stderr").starts_with("outsize: standard output: cannot write to file: ")) << line << "\n" << text("stderr");
+  }
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "data/file.h"
 #include "data/npz.h"
 #include "data/safetensors.h"
 
@@ -149,6 +151,29 @@ TEST_P(Errors, MessageAndStatus) {
   }
 }
 
+// Under --json there is one object on standard output, whatever happens.
+TEST_P(Errors, AnObjectUnderJson) {
+  const Case& expected = GetParam();
+  if (expected.name == "no_command") return;  // without a command there is no --json
+  // After the command, so that no flag takes it for its value.
+  std::string arguments = expected.arguments;
+  arguments.insert(std::min(arguments.find(' '), arguments.size()), " --json");
+  const std::string command = "cd '" + folder_.string() + "' && '" OUTSIZE_PROGRAM "' " + arguments + " >stdout 2>stderr";
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), expected.status);
+  const std::string out = read_text((folder_ / "stdout").string()), error = read_text((folder_ / "stderr").string());
+  const nlohmann::json object = nlohmann::json::parse(out, nullptr, false);
+  ASSERT_TRUE(object.is_object()) << expected.arguments << "\n" << out;
+  if (expected.status == 1) {
+    EXPECT_EQ(object["fits"], false);
+  } else {
+    EXPECT_EQ(object["status"], expected.status);
+    EXPECT_EQ("outsize: " + object["error"].get<std::string>() + "\n", error);
+    EXPECT_NE(error.find(expected.message), std::string::npos) << error;
+  }
+}
+
 const Case kCases[]{
     {"no_command", "", 2, "Usage: outsize"},
     {"unknown_command", "trainn resnet18", 2, "unknown command 'trainn'; did you mean 'train'?"},
@@ -194,8 +219,8 @@ const Case kCases[]{
     {"schedule_without_every", "train mlp --image 8 --schedule step", 2, "--schedule step: give --schedule-every too"},
     {"schedule_every_alone", "train mlp --image 8 --schedule-every 3", 2, "apply to --schedule step"},
     {"load_threads", "train mlp --image 8 --load-threads 100000", 2, "--load-threads: 100000 is more than 256"},
-    {"dropout_rate", "train vgg11 --dropout 1", 2, "--dropout: 1 is not a rate of at least 0 and below 1"},
-    {"label_smoothing", "train vgg11 --label-smoothing 2", 2, "--label-smoothing: 2 is not between 0 and 1"},
+    {"dropout_rate", "train vgg11 --dropout 1", 2, "--dropout: '1' is not a number of at least 0 and below 1"},
+    {"label_smoothing", "train vgg11 --label-smoothing 2", 2, "--label-smoothing: '2' is not a number of at least 0 and below 1"},
     {"image_too_small", "train vgg16 --image 16", 2, "vgg16 with images of 16x16: "},
     {"bad_steps", "train resnet18 --steps -1", 2, "--steps: '-1' is not a whole number of at least 1"},
     {"bad_rate", "train resnet18 --lr fast", 2, "--lr: 'fast' is not a number"},
@@ -219,7 +244,7 @@ const Case kCases[]{
     {"momentum_with_adamw", "train good.graph --momentum 0.5 --optimizer adamw", 2, "--momentum: applies to --optimizer sgd only"},
     {"beta_with_sgd", "train good.graph --beta1 0.5", 2, "--beta1: applies to --optimizer adam or adamw only"},
     {"eps_with_sgd", "plan good.graph --eps 1e-3 --optimizer sgd", 2, "--eps: applies to --optimizer adam or adamw only"},
-    {"bad_beta", "train good.graph --optimizer adam --beta2 1", 2, "beta2 must be at least 0 and below 1, found 1"},
+    {"bad_beta", "train good.graph --optimizer adam --beta2 1", 2, "--beta2: '1' is not a number of at least 0 and below 1"},
     {"bad_clip", "train good.graph --clip-norm -1", 2, "--clip-norm: '-1' is not a number of at least 0"},
     {"random_key_of_another_type", "train random_key.graph", 2, "random_key must be i32[4], found i32[3]"},
     {"bad_dump", "train good.graph --dump everything", 2, "--dump: 'everything' is not one of forward, graph, plan, program"},
@@ -292,6 +317,48 @@ const Case kCases[]{
     {"budget_train", "train good.graph --memory 1KiB", 1, "bytes) more than the 1.00 KiB given"},
     {"budget_plan", "plan good.graph --memory 1KiB", 1, "the peak is at"},
     {"budget_json", "plan good.graph --memory 1KiB --json", 1, "more than"},
+
+    {"flag_twice_says_so", "train resnet18 --batch 1 --image 32 --batch 2", 2, "--batch: given twice"},
+    {"flag_thrice", "train resnet18 --data a --data b --data c", 2, "--data: given 3 times"},
+    {"flag_without_value_says_of_what", "train resnet18 --memory", 2, "--memory: expected SIZE after it"},
+    {"flag_of_another_command", "plan resnet18 --steps 3", 2, "--steps: `plan` has no such flag; it belongs to `train`"},
+    {"flag_of_two_other_commands", "models --batch 3", 2, "--batch: `models` has no such flag; it belongs to `train` or `plan`"},
+    {"flag_cut_short", "train resnet18 --mem 2GiB", 2, "unknown flag '--mem'; did you mean '--memory'?"},
+    {"flag_of_nothing", "plan resnet18 --quantum", 2, "unknown flag '--quantum'; --help lists those there are"},
+    {"command_letters_swapped", "trian resnet18", 2, "unknown command 'trian'; did you mean 'train'?"},
+    {"command_cut_short", "dev", 2, "unknown command 'dev'; did you mean 'devices'?"},
+    {"command_of_nothing", "quantum", 2, "unknown command 'quantum'; --help lists those there are"},
+    {"model_cut_short", "train bert", 2, "unknown model 'bert'; did you mean 'bert-base'?"},
+    {"model_of_nothing", "plan quantum", 2, "unknown model 'quantum'; `outsize models` lists those there are"},
+    {"planner_near", "plan good.graph --planner recompute-chaep", 2,
+     "there is no planner 'recompute-chaep'; did you mean 'recompute-cheap'?"},
+    {"device_near", "plan good.graph --device titan-rtx-42", 2, "there is no device 'titan-rtx-42'; did you mean 'titan-rtx-24'?"},
+    {"device_several", "plan good.graph --device A100", 2,
+     "there is no device 'A100'; there are several whose names begin so: a100-40, a100-80"},
+    {"device_of_nothing", "plan good.graph --device abacus", 2, "there is no device 'abacus'; `outsize devices` lists"},
+
+    {"momentum_of_two", "train good.graph --momentum 2", 2, "--momentum: '2' is not a number of at least 0 and below 1"},
+    {"momentum_of_one", "train good.graph --momentum 1", 2, "--momentum: '1' is not a number of at least 0 and below 1"},
+    {"momentum_negative", "train good.graph --momentum -0.1", 2, "--momentum: '-0.1' is not a number of at least 0 and below 1"},
+    {"beta1_negative", "plan good.graph --optimizer adam --beta1 -1", 2, "--beta1: '-1' is not a number of at least 0 and below 1"},
+    {"eps_of_zero", "plan good.graph --optimizer adamw --eps 0", 2, "--eps: '0' is not a number above 0"},
+    {"decay_negative", "plan good.graph --weight-decay -1e-4", 2, "--weight-decay: '-1e-4' is not a number of at least 0"},
+    {"rate_negative", "train good.graph --lr -1", 2, "--lr: '-1' is not a number of at least 0"},
+    {"rate_not_finite", "train good.graph --lr nan", 2, "--lr: 'nan' is not a number of at least 0"},
+    {"dropout_of_letters", "train vgg11 --dropout some", 2, "--dropout: 'some' is not a number of at least 0 and below 1"},
+
+    {"dropout_of_none", "train mlp --image 8 --dropout 0.5", 2, "--dropout does not apply: mlp has no dropout"},
+    {"smoothing_without_labels", "train vgg11-features --image 32 --label-smoothing 0.1", 2,
+     "--label-smoothing does not apply: vgg11-features has no labels; its loss is the mean squared error"},
+    {"classes_without_labels", "plan vgg11-features --image 32 --classes 7", 2,
+     "--classes does not apply: vgg11-features has no labels"},
+    {"empty_data", "train good.graph --data ''", 2, "--data: expected a value, found nothing"},
+    {"empty_save", "train good.graph --save=", 2, "--save: expected FILE.safetensors after it"},
+    {"flag_for_a_value", "train good.graph --steps 1 --save --strict", 2, "--save: expected a value, found the flag --strict"},
+    {"flag_for_an_empty_value", "train good.graph --data= --strict", 2, "--data: expected a value, found the flag --strict"},
+    {"empty_device", "plan good.graph --device ''", 2, "--device: expected a value, found nothing"},
+    {"dump_as_json", "plan good.graph --dump plan --json", 2, "--dump plan prints text, not JSON; give it without --json"},
+    {"measured_nowhere", "devices --spill absent", 2, "--spill: 'absent' is not a directory"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Cli, Errors, testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
