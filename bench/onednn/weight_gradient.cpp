@@ -1,104 +1,135 @@
-// How fast the library's weight gradients are in blocked layouts, and how fast a plain loop over one block of weights could be.
+// Weight gradients of the layers of three models: our loops over rows beside the library, in turn, the fastest of several rounds.
 //
-//   g++ -std=c++20 -O3 -fopenmp bench/onednn/weight_gradient.cpp -o weight_gradient -ldnnl && OMP_NUM_THREADS=2 ./weight_gradient
-#include <algorithm>
+//   ninja -C build/release weight_gradient && OMP_NUM_THREADS=2 build/release/bench/weight_gradient [ROUNDS]
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <functional>
-#include <numeric>
-#include <oneapi/dnnl/dnnl.hpp>
+#include <cstdlib>
 #include <vector>
 
+#include "ops/conv/cpu_weights.h"
+
+namespace outsize {
 namespace {
 
-using dnnl::memory;
+struct Layer {
+  const char* model;
+  int dims;
+  std::int64_t inputs, outputs, extent, samples;
+  std::int64_t rows = 3;  // of the kernel, which is 3 wide and, in three dimensions, 3 deep
+};
 
-double fastest(int repetitions, const std::function<void()>& work) {
-  double best = 1e9;
-  for (int i = 0; i < repetitions; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    work();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+constexpr Layer kLayers[] = {
+    {"unet3d 64^3", 3, 32, 64, 64, 1},
+    {"unet3d 64^3", 3, 192, 64, 64, 1},
+    {"unet3d 64^3", 3, 64, 64, 64, 1},
+    {"unet3d 64^3", 3, 64, 64, 32, 1},
+    {"unet3d 64^3", 3, 64, 128, 32, 1},
+    {"unet3d 64^3", 3, 384, 128, 32, 1},
+    {"unet3d 64^3", 3, 128, 128, 32, 1},
+    {"unet3d 64^3", 3, 128, 128, 16, 1},
+    {"unet3d 64^3", 3, 128, 256, 16, 1},
+    {"unet3d 64^3", 3, 768, 256, 16, 1},
+    {"unet3d 64^3", 3, 256, 256, 16, 1},
+    {"unet3d 64^3", 3, 256, 256, 8, 1},
+    {"unet3d 64^3", 3, 256, 512, 8, 1},
+    {"vgg16 512^2", 2, 64, 64, 512, 1},
+    {"vgg16 512^2", 2, 64, 128, 256, 1},
+    {"vgg16 512^2", 2, 128, 128, 256, 1},
+    {"vgg16 512^2", 2, 128, 256, 128, 1},
+    {"vgg16 512^2", 2, 256, 256, 128, 1},
+    {"vgg16 512^2", 2, 256, 512, 64, 1},
+    {"vgg16 512^2", 2, 512, 512, 64, 1},
+    {"vgg16 512^2", 2, 512, 512, 32, 1},
+    {"resnet50 224^2", 2, 64, 64, 56, 8},
+    {"resnet50 224^2", 2, 128, 128, 28, 8},
+    {"resnet50 224^2", 2, 256, 256, 14, 8},
+    {"resnet50 224^2", 2, 512, 512, 7, 8},
+    {"densenet121 224^2", 2, 128, 32, 56, 8},
+    {"densenet121 224^2", 2, 128, 32, 14, 8},
+    {"inception_v3 299^2", 2, 32, 64, 147, 8},
+    {"inception_v3 299^2", 2, 96, 96, 35, 8},
+    {"inception_v3 299^2", 2, 384, 384, 8, 8, 1},
+    {"1x3", 2, 64, 64, 512, 1, 1},
+    {"wide rows", 2, 32, 32, 2048, 1},
+    {"few channels", 2, 16, 16, 64, 1},
+    {"few channels", 3, 8, 8, 32, 1},
+    {"few positions", 2, 64, 64, 8, 1},
+    {"few positions", 2, 512, 512, 4, 8},
+    {"few positions", 3, 256, 256, 4, 1},
+    {"few positions", 2, 512, 512, 2, 8},
+};
+
+ConvGeometry geometry_of(const Layer& layer) {
+  ConvGeometry geometry;
+  geometry.windows.rank = layer.dims;
+  Dims x{layer.samples, layer.inputs}, y{layer.samples, layer.outputs};
+  for (int i = 0; i < layer.dims; ++i) {
+    const std::int64_t kernel = i == layer.dims - 2 ? layer.rows : 3;
+    geometry.windows[i] = {kernel, 1, kernel / 2, kernel / 2, layer.extent};
+    x.push_back(layer.extent);
+    y.push_back(layer.extent);
   }
-  return best;
+  geometry.channels = {1, layer.inputs, layer.outputs};
+  geometry.x = Box::whole(x);
+  geometry.y = Box::whole(y);
+  return geometry;
 }
 
-// The weight gradient of a convolution with kernels of 3 over `samples` maps of `dims` extents each.
-void measure_library(int dims, std::int64_t inputs, std::int64_t outputs, std::int64_t extent, std::int64_t samples, bool padded) {
-  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  dnnl::stream stream(engine);
-  const std::int64_t padding = padded ? 1 : 0;
-  memory::dims x{samples, inputs}, weight{outputs, inputs}, y{samples, outputs};
-  for (int i = 0; i < dims; ++i) {
-    x.push_back(extent + 2 - 2 * padding);
-    weight.push_back(3);
-    y.push_back(extent);
-  }
-  const memory::dims ones(static_cast<std::size_t>(dims), 1), pads(static_cast<std::size_t>(dims), padding);
-  const auto tag = dims == 2 ? memory::format_tag::nChw16c : memory::format_tag::nCdhw16c;
-  const memory::desc x_desc(x, memory::data_type::f32, tag), y_desc(y, memory::data_type::f32, tag);
-  const memory::desc any(weight, memory::data_type::f32, memory::format_tag::any);
-  const auto direct = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, direct, x_desc, any, y_desc, ones, pads, pads}, engine);
-  const dnnl::convolution_backward_weights::primitive_desc description({direct, x_desc, any, y_desc, ones, pads, pads}, engine,
-                                                                       forward);
-  memory xs(x_desc, engine), ys(y_desc, engine), weights(description.diff_weights_desc(), engine);
-  for (memory* filled : {&xs, &ys}) {
-    auto* const numbers = static_cast<float*>(filled->get_data_handle());
-    for (std::size_t i = 0; i < filled->get_desc().get_size() / sizeof(float); ++i) numbers[i] = static_cast<float>(i % 7) - 3;
-  }
-  const dnnl::convolution_backward_weights primitive(description);
-  const double seconds = fastest(4, [&] {
-    primitive.execute(stream, {{DNNL_ARG_SRC, xs}, {DNNL_ARG_DIFF_DST, ys}, {DNNL_ARG_DIFF_WEIGHTS, weights}});
-    stream.wait();
-  });
-  const double positions = std::accumulate(y.begin() + 2, y.end(), static_cast<double>(samples), std::multiplies<>());
-  const double taps = dims == 2 ? 9 : 27;
-  std::printf("library %d-D %3lld>%-3lld extent %2lld samples %2lld %-7s %7.1f ms  %6.1f GFLOP/s  %s\n", dims,
-              static_cast<long long>(inputs), static_cast<long long>(outputs), static_cast<long long>(extent),
-              static_cast<long long>(samples), padded ? "padded" : "before", 1000 * seconds,
-              2e-9 * taps * static_cast<double>(inputs * outputs) * positions / seconds, description.impl_info_str());
+// Zeros, in whole cache lines.
+std::vector<float> floats(std::int64_t bytes) { return std::vector<float>(static_cast<std::size_t>(bytes / 4 + 16)); }
+std::byte* bytes(std::vector<float>& numbers) {
+  return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<std::intptr_t>(numbers.data()), 64));
 }
 
-// One block of 16 inputs by 16 outputs over a row of positions: the sums stay in registers.
-__attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void add_row(const float* x, const float* dy,
-                                                                                           std::int64_t count, float* weights) {
-  constexpr int kBlock = 16;
-  float sum[kBlock][kBlock];
-  std::copy_n(weights, kBlock * kBlock, &sum[0][0]);
-  for (std::int64_t p = 0; p < count; ++p)
-#pragma GCC unroll 16
-    for (int i = 0; i < kBlock; ++i) {
-      const float factor = x[p * kBlock + i];
-#pragma omp simd
-      for (int o = 0; o < kBlock; ++o) sum[i][o] += factor * dy[p * kBlock + o];
-    }
-  std::copy_n(&sum[0][0], kBlock * kBlock, weights);
+template <class Work>
+double seconds_of(const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void measure_loop() {
-  constexpr std::int64_t kRow = 64, kTaps = 9, kRounds = 2000;
-  std::vector<float> x((kRow + kTaps) * 16, 0.5F), dy(kRow * 16, 0.25F), weights(kTaps * 256);
-  const double seconds = fastest(20, [&] {
-    for (std::int64_t round = 0; round < kRounds; ++round)
-      for (std::int64_t tap = 0; tap < kTaps; ++tap) add_row(x.data() + tap * 16, dy.data(), kRow, weights.data() + tap * 256);
-  });
-  std::printf("loop over one block, from the first cache, one thread: %.1f GFLOP/s\n",
-              2e-9 * kRounds * kTaps * kRow * 256 / seconds);
+void measure(const Layer& layer, int rounds) {
+  const StorageRule storage = cpu_storage();
+  const ConvGeometry geometry = geometry_of(layer);
+  Dims shape{layer.outputs, layer.inputs};
+  for (int i = 0; i < layer.dims; ++i) shape.push_back(geometry.windows[i].kernel);
+  const Box weight = Box::whole(shape);
+  const ConvProblem problem{ConvPass::weights, storage};
+  const auto library = Convolution::find(problem, geometry, {geometry.channels, weight, geometry.x[1]}, "weight_gradient");
+  const std::unique_ptr<Kernel> loops = make_row_weights(problem, geometry);
+  std::vector<float> x = floats(MapPiece(storage, geometry.x).elements() * 4),
+                     dy = floats(MapPiece(storage, geometry.y).elements() * 4);
+  for (std::vector<float>* filled : {&x, &dy})
+    for (std::size_t i = 0; i < filled->size(); ++i) (*filled)[i] = static_cast<float>(i % 7) - 3;
+  std::vector<float> out = floats(weight.elements() * 4);
+  std::vector<float> workspace = floats(std::max(library->workspace_bytes(), loops->workspace_bytes()));
+  const std::byte* const in[] = {bytes(dy), bytes(x)};
+  std::byte* const result[] = {bytes(out)};
+  const Box in_boxes[] = {geometry.y, geometry.x};
+  double library_time = 1e9, loops_time = 1e9;
+  for (int i = 0; i < rounds; ++i) {
+    library_time =
+        std::min(library_time, seconds_of([&] {
+                   library->weights(bytes(workspace), {geometry.x, geometry.y}, f32(in[1]), f32(in[0]), f32(result[0]), nullptr);
+                 }));
+    loops_time = std::min(loops_time, seconds_of([&] {
+                            loops->run({in, result, bytes(workspace), in_boxes, {&weight, 1}, geometry.y});
+                          }));
+  }
+  const double gflop = 2e-9 * static_cast<double>(weight.elements() * MapPiece(storage, geometry.y).positions() * layer.samples);
+  std::printf("%-18s %d-D %3lld>%-3lld extent %4lld samples %lld  %-16s %8.2f ms %6.1f GFLOP/s  %s %8.2f ms %6.1f GFLOP/s  %.3f\n",
+              layer.model, layer.dims, static_cast<long long>(layer.inputs), static_cast<long long>(layer.outputs),
+              static_cast<long long>(layer.extent), static_cast<long long>(layer.samples), library->name().c_str(),
+              1000 * library_time, gflop / library_time, loops->name().c_str(), 1000 * loops_time, gflop / loops_time,
+              loops_time / library_time);
+  std::fflush(stdout);
 }
 
 }  // namespace
+}  // namespace outsize
 
-int main() {
-  for (const bool padded : {true, false}) {
-    measure_library(3, 192, 64, 64, 1, padded);
-    measure_library(3, 64, 64, 64, 1, padded);
-    measure_library(3, 384, 128, 32, 1, padded);
-  }
-  measure_library(2, 192, 64, 64, 64, true);
-  measure_library(2, 384, 128, 32, 32, true);
-  measure_loop();
+int main(int count, char** arguments) {
+  const int rounds = count > 1 ? std::atoi(arguments[1]) : 5;
+  for (const outsize::Layer& layer : outsize::kLayers) outsize::measure(layer, rounds);
   return 0;
 }

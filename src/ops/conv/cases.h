@@ -364,6 +364,49 @@ conv: y = conv3d(x, weight, bias) padding=[1, 1, 1, 1, 1, 1]
 output y
 )",
        .torch = "F.conv3d(x, weight, bias, padding=1)"},
+      // Rows of three taps whose weight gradients are our own loops: more channels than a block, x ending before its padding does,
+      // rows that a stride or a dilation skips.
+      {.name = "rows",
+       .graph = R"(
+graph conv_rows
+input x f32[2, 19, 8, 6]
+param weight f32[18, 19, 2, 3] init=normal:0.3
+param bias f32[18] init=normal:0.3
+conv: y = conv2d(x, weight, bias) stride=[2, 1] padding=[1, 2, 0, 0] dilation=[2, 1]
+output y
+)",
+       .torch = "F.conv2d(F.pad(x, (2, 0, 1, 0)), weight, bias, stride=(2, 1), dilation=(2, 1))"},
+      // Every window reaches over both ends of x.
+      {.name = "rows_narrow",
+       .graph = R"(
+graph conv_rows_narrow
+input x f32[2, 9, 3, 1]
+param weight f32[4, 9, 3, 3] init=normal:0.3
+conv: y = conv2d(x, weight) padding=[1, 2, 1, 2]
+output y
+)",
+       .torch = "F.conv2d(x, weight, padding=(1, 2))"},
+      // Rows and samples that are summed in parts.
+      {.name = "rows_long",
+       .graph = R"(
+graph conv_rows_long
+input x f32[2, 4, 3, 1100]
+param weight f32[5, 4, 1, 3] init=normal:0.3
+param bias f32[5] init=normal:0.3
+conv: y = conv2d(x, weight, bias) padding=[0, 1, 0, 1]
+output y
+)",
+       .torch = "F.conv2d(x, weight, bias, padding=(0, 1))"},
+      {.name = "deep_rows",
+       .graph = R"(
+graph conv_deep_rows
+input x f32[1, 17, 5, 6, 5]
+param weight f32[16, 17, 3, 2, 3] init=normal:0.3
+param bias f32[16] init=normal:0.3
+conv: y = conv3d(x, weight, bias) stride=[2, 1, 1] padding=[1, 0, 0, 1, 2, 2] dilation=[1, 2, 1]
+output y
+)",
+       .torch = "F.conv3d(F.pad(x, (0, 2, 0, 2, 1, 1)), weight, bias, stride=(2, 1, 1), dilation=(1, 2, 1))"},
       {.name = "bench_3x3",
        .graph = R"(
 graph conv_bench_3x3

@@ -1,4 +1,5 @@
 #include "ops/conv/cpu_depthwise.h"
+#include "ops/conv/cpu_weights.h"
 #include "ops/registry.h"
 
 namespace outsize {
@@ -247,6 +248,7 @@ std::unique_ptr<Kernel> make_weights(const Call& call, const StorageRule& storag
   const std::string what = describe_conv(call, geometry);
   const bool bias = call.site.outputs() > 1;
   const ConvProblem problem{ConvPass::weights, storage, bias, false, x_stands_still(geometry)};
+  if (!unfoldable(geometry) && has_row_weights(storage, geometry)) return make_row_weights(problem, geometry);
   const WeightOrder order(geometry.channels, call.boxes.out[0], geometry.x[1]);
   std::optional<Convolution> found = Convolution::find(problem, geometry, order, what);
   if (unfoldable(geometry) && (!found || !found->sees_plain())) {

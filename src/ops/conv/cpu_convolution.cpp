@@ -229,10 +229,9 @@ OUTSIZE_INLINE void unblock_tile(const float* blocked, std::int64_t taps, std::i
     }
 }
 
-// The weights (rows, columns, taps) of one block of outputs, in blocks of inputs before outputs, to the plain order. It is the
-// layout of most weight gradients, for which the library's own reorder is up to eight times slower.
-OUTSIZE_CLONES void unblock_weights(const float* blocked, const Dims& weight, std::int64_t block, std::int64_t output_block,
-                                    float* plain) {
+// As unblock_weights, of one block of outputs.
+OUTSIZE_CLONES void unblock_rows(const float* blocked, const Dims& weight, std::int64_t block, std::int64_t output_block,
+                                 float* plain) {
   const std::int64_t taps = weight[2];
   const std::int64_t row = weight[1] * taps;
   const std::int64_t outputs = std::min(block, weight[0] - output_block * block);
@@ -472,13 +471,17 @@ void Convolution::weights(std::byte* workspace, const ConvPlace& place, const fl
     reorder_->bind(1, plain);
     reorder_->execute(workspace + scratchpad_);
   } else {
-    parallel_for(ceil_div(plain_[0], storage_.channel_block), plain_.product() * 8,
-                 [&](std::int64_t output_block) { unblock_weights(blocked, plain_, storage_.channel_block, output_block, plain); });
+    unblock_weights(storage_, blocked, plain_, plain);
   }
   if (tap)
     order_.unstage_tap(plain, *tap, weight);
   else if (!order_.same())
     order_.unstage(plain, weight);
+}
+
+void unblock_weights(const StorageRule& storage, const float* blocked, const Dims& weight, float* plain) {
+  parallel_for(ceil_div(weight[0], storage.channel_block), weight.product() * 8,
+               [&](std::int64_t output_block) { unblock_rows(blocked, weight, storage.channel_block, output_block, plain); });
 }
 
 bool x_stands_still(const ConvGeometry& geometry) {

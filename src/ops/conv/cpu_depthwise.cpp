@@ -1,5 +1,7 @@
 #include "ops/conv/cpu_depthwise.h"
 
+#include "ops/conv/cpu_side.h"
+
 namespace outsize {
 namespace {
 
@@ -47,45 +49,19 @@ void add_sum(std::int64_t block, const float* y, std::int64_t count, double* sum
     for (std::int64_t c = 0; c < block; ++c) sums[c] += static_cast<double>(y[i * block + c]);
 }
 
-// A map piece by global positions; in two dimensions D is one position.
-struct Side {
-  Side(const StorageRule& storage, const Box& box)
-      : piece(storage, box),
-        depths(box.rank() > 4 ? box[2] : Interval{0, 1}),
-        heights(box[box.rank() - 2]),
-        columns(box[box.rank() - 1]) {}
-
-  MapPiece piece;
-  Interval depths;
-  Interval heights;
-  Interval columns;
-
-  std::int64_t rows() const { return piece.planes() * piece.depth * piece.height; }
-  std::int64_t row(std::int64_t plane, std::int64_t depth, std::int64_t height) const {
-    return ((plane * piece.depth + depth - depths.lo) * piece.height + height - heights.lo) * piece.row();
-  }
-};
-
 // What the three kernels share: which rows and columns meet at a tap.
 class Depthwise : public Kernel {
  public:
   Depthwise(const ConvProblem& problem, const ConvGeometry& geometry)
-      : problem_(problem), x_(problem.storage, geometry.x), y_(problem.storage, geometry.y) {
-    const int rank = geometry.rank();
-    if (rank == 3) deep_ = geometry.windows[0];
-    high_ = geometry.windows[rank - 2];
-    wide_ = geometry.windows[rank - 1];
-    taps_ = geometry.taps();
-  }
+      : problem_(problem),
+        x_(problem.storage, geometry.x),
+        y_(problem.storage, geometry.y),
+        windows_(geometry.windows),
+        taps_(geometry.taps()) {}
   std::int64_t workspace_bytes() const override { return workspace_.bytes(); }
   std::string name() const override { return "loops:depthwise"; }
 
  protected:
-  // The outputs whose tap t lies in these inputs.
-  static Interval meeting(const WindowAxis& axis, std::int64_t t, Interval inputs, Interval outputs) {
-    const std::int64_t offset = axis.before - t * axis.dilation;
-    return intersect(outputs, {ceil_div(inputs.lo + offset, axis.stride), ceil_div(inputs.hi + offset, axis.stride)});
-  }
   // The output whose tap t is this input, if there is one among `outputs`.
   static std::optional<std::int64_t> output_at(const WindowAxis& axis, std::int64_t t, std::int64_t input, Interval outputs) {
     const Interval found = meeting(axis, t, {input, input + 1}, outputs);
@@ -118,15 +94,15 @@ class Depthwise : public Kernel {
     const float* const lanes = f32(run.workspace + bias_) + channel_block * piece.block;
     for (std::int64_t i = 0; i < piece.width; ++i) std::copy_n(lanes, piece.block, row + i * piece.block);
   }
-  std::int64_t tap(std::int64_t i, std::int64_t j, std::int64_t k) const { return (i * high_.kernel + j) * wide_.kernel + k; }
+  std::int64_t tap(std::int64_t i, std::int64_t j, std::int64_t k) const {
+    return (i * windows_.high.kernel + j) * windows_.wide.kernel + k;
+  }
 
   ConvProblem problem_;
   Side x_;
   Side y_;
-  WindowAxis deep_;
-  WindowAxis high_;
-  WindowAxis wide_;
-  std::int64_t taps_ = 1;
+  SideWindows windows_;
+  std::int64_t taps_;
   Workspace workspace_;
   std::int64_t weights_ = 0;
   std::int64_t bias_ = 0;
@@ -150,17 +126,17 @@ class DepthwiseForward final : public Depthwise {
       float* const row = f32(run.out[0]) + n * y.row();
       const float* const own = weights(run, plane % y.blocks);
       start_row(run, y, plane % y.blocks, row);
-      for (std::int64_t i = 0; i < deep_.kernel; ++i)
-        for (std::int64_t j = 0; j < high_.kernel; ++j) {
-          const std::int64_t x_depth = deep_.position(depth, i);
-          const std::int64_t x_height = high_.position(height, j);
+      for (std::int64_t i = 0; i < windows_.deep.kernel; ++i)
+        for (std::int64_t j = 0; j < windows_.high.kernel; ++j) {
+          const std::int64_t x_depth = windows_.deep.position(depth, i);
+          const std::int64_t x_height = windows_.high.position(height, j);
           if (!holds(x_side.depths, x_depth) || !holds(x_side.heights, x_height)) continue;
           const float* const from = x + x_side.row(plane, x_depth, x_height);
-          for (std::int64_t k = 0; k < wide_.kernel; ++k) {
-            const Interval columns = meeting(wide_, k, x_side.columns, y_side.columns);
+          for (std::int64_t k = 0; k < windows_.wide.kernel; ++k) {
+            const Interval columns = meeting(windows_.wide, k, x_side.columns, y_side.columns);
             if (columns.empty()) continue;
             add_row(y.block, row + (columns.lo - y_side.columns.lo) * y.block, 1,
-                    from + (wide_.position(columns.lo, k) - x_side.columns.lo) * y.block, wide_.stride,
+                    from + (windows_.wide.position(columns.lo, k) - x_side.columns.lo) * y.block, windows_.wide.stride,
                     own + tap(i, j, k) * y.block, columns.size());
           }
         }
@@ -187,16 +163,16 @@ class DepthwiseSpread final : public Depthwise {
       float* const row = f32(run.out[0]) + n * x.row();
       const float* const own = weights(run, plane % x.blocks);
       start_row(run, x, plane % x.blocks, row);
-      for (std::int64_t i = 0; i < deep_.kernel; ++i)
-        for (std::int64_t j = 0; j < high_.kernel; ++j) {
-          const std::optional<std::int64_t> y_depth = output_at(deep_, i, depth, y_side.depths);
-          const std::optional<std::int64_t> y_height = output_at(high_, j, height, y_side.heights);
+      for (std::int64_t i = 0; i < windows_.deep.kernel; ++i)
+        for (std::int64_t j = 0; j < windows_.high.kernel; ++j) {
+          const std::optional<std::int64_t> y_depth = output_at(windows_.deep, i, depth, y_side.depths);
+          const std::optional<std::int64_t> y_height = output_at(windows_.high, j, height, y_side.heights);
           if (!y_depth || !y_height) continue;
           const float* const from = y + y_side.row(plane, *y_depth, *y_height);
-          for (std::int64_t k = 0; k < wide_.kernel; ++k) {
-            const Interval columns = meeting(wide_, k, x_side.columns, y_side.columns);
+          for (std::int64_t k = 0; k < windows_.wide.kernel; ++k) {
+            const Interval columns = meeting(windows_.wide, k, x_side.columns, y_side.columns);
             if (columns.empty()) continue;
-            add_row(x.block, row + (wide_.position(columns.lo, k) - x_side.columns.lo) * x.block, wide_.stride,
+            add_row(x.block, row + (windows_.wide.position(columns.lo, k) - x_side.columns.lo) * x.block, windows_.wide.stride,
                     from + (columns.lo - y_side.columns.lo) * x.block, 1, own + tap(i, j, k) * x.block, columns.size());
           }
         }
@@ -208,8 +184,8 @@ class DepthwiseSpread final : public Depthwise {
 class DepthwiseWeights final : public Depthwise {
  public:
   DepthwiseWeights(const ConvProblem& problem, const ConvGeometry& geometry) : Depthwise(problem, geometry) {
-    tap_rows_ = deep_.kernel * high_.kernel;
-    sums_ = workspace_.book(y_.piece.blocks * (tap_rows_ + 1) * wide_.kernel * y_.piece.block * size_of(DType::f64));
+    tap_rows_ = windows_.deep.kernel * windows_.high.kernel;
+    sums_ = workspace_.book(y_.piece.blocks * (tap_rows_ + 1) * windows_.wide.kernel * y_.piece.block * size_of(DType::f64));
   }
 
   void run(const KernelRun& run) const override {
@@ -218,8 +194,8 @@ class DepthwiseWeights final : public Depthwise {
     parallel_for(y.blocks * items, y.elements() * 8 * taps_, [&](std::int64_t n) {
       const std::int64_t channel_block = n / items;
       const std::int64_t tap_row = n % items;
-      double* const sums = f64(run.workspace + sums_) + n * wide_.kernel * y.block;
-      std::fill_n(sums, wide_.kernel * y.block, 0.0);
+      double* const sums = f64(run.workspace + sums_) + n * windows_.wide.kernel * y.block;
+      std::fill_n(sums, windows_.wide.kernel * y.block, 0.0);
       if (tap_row < tap_rows_)
         add_taps(run, channel_block, tap_row, sums);
       else
@@ -230,8 +206,8 @@ class DepthwiseWeights final : public Depthwise {
         if (tap_row == tap_rows_)
           f32(run.out[1])[channel] = static_cast<float>(sums[c]);
         else
-          for (std::int64_t k = 0; k < wide_.kernel; ++k)
-            f32(run.out[0])[channel * taps_ + tap_row * wide_.kernel + k] = static_cast<float>(sums[k * y.block + c]);
+          for (std::int64_t k = 0; k < windows_.wide.kernel; ++k)
+            f32(run.out[0])[channel * taps_ + tap_row * windows_.wide.kernel + k] = static_cast<float>(sums[k * y.block + c]);
       }
     });
   }
@@ -241,20 +217,20 @@ class DepthwiseWeights final : public Depthwise {
     const Side x_side(problem_.storage, run.in_boxes[1]);
     const Side y_side(problem_.storage, run.in_boxes[0]);
     const MapPiece& y = y_side.piece;
-    const Interval depths = meeting(deep_, tap_row / high_.kernel, x_side.depths, y_side.depths);
-    const Interval heights = meeting(high_, tap_row % high_.kernel, x_side.heights, y_side.heights);
+    const Interval depths = meeting(windows_.deep, tap_row / windows_.high.kernel, x_side.depths, y_side.depths);
+    const Interval heights = meeting(windows_.high, tap_row % windows_.high.kernel, x_side.heights, y_side.heights);
     for (std::int64_t sample = 0; sample < y.samples; ++sample) {
       const std::int64_t plane = sample * y.blocks + channel_block;
       for (std::int64_t depth = depths.lo; depth < depths.hi; ++depth)
         for (std::int64_t height = heights.lo; height < heights.hi; ++height) {
           const float* const dy = f32(run.in[0]) + y_side.row(plane, depth, height);
-          const float* const x = f32(run.in[1]) + x_side.row(plane, deep_.position(depth, tap_row / high_.kernel),
-                                                             high_.position(height, tap_row % high_.kernel));
-          for (std::int64_t k = 0; k < wide_.kernel; ++k) {
-            const Interval columns = meeting(wide_, k, x_side.columns, y_side.columns);
+          const float* const x = f32(run.in[1]) + x_side.row(plane, windows_.deep.position(depth, tap_row / windows_.high.kernel),
+                                                             windows_.high.position(height, tap_row % windows_.high.kernel));
+          for (std::int64_t k = 0; k < windows_.wide.kernel; ++k) {
+            const Interval columns = meeting(windows_.wide, k, x_side.columns, y_side.columns);
             if (columns.empty()) continue;
             add_dot(y.block, dy + (columns.lo - y_side.columns.lo) * y.block,
-                    x + (wide_.position(columns.lo, k) - x_side.columns.lo) * y.block, wide_.stride, columns.size(),
+                    x + (windows_.wide.position(columns.lo, k) - x_side.columns.lo) * y.block, windows_.wide.stride, columns.size(),
                     sums + k * y.block);
           }
         }
