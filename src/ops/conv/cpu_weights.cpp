@@ -180,7 +180,7 @@ class RowWeights final : public Kernel {
           const std::int64_t first = lo + wide.before - y.columns.lo;  // the column of dy that tap 0 meets at `lo`
           found.dy_columns = std::clamp<std::int64_t>(y_.width - first, 0, found.columns);
           found.one_before = first >= 1 && first - 1 < y_.width;
-          found.two_before = first >= 2 && first - 2 < y_.width;
+          found.two_before = first >= 2;  // `columns` ends where tap 2 meets dy's last
           found.x_row = high.stride * x_.row();
           found.x_plane = deep.stride * x_.height * x_.row();
           found.dy_row = y_.row();
