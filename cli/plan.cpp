@@ -84,7 +84,8 @@ void print_summary(const Session& session, const PrepareOptions& options, const 
   summary.print();
 }
 
-int plan(const Flags& flags) {
+int plan(Flags flags) {
+  flags.training.accuracy = true;  // as `train` has it, so that it can run the plan
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   if (dump_graph(session, flags.model, flags.plan)) return kDone;
 

@@ -134,21 +134,16 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
   fmt::print("{}\n", object.dump(2));
 }
 
-// Under --json a refused budget is an answer too.
-Prepared prepare_or_refuse(Session& session, const PrepareOptions& options, bool json) {
-  try {
-    return prepare(session.training.graph, *session.backend, session.profile, options);
-  } catch (const BudgetError& error) {
-    const nlohmann::ordered_json object{{"fits", false},
-                                        {"model", session.model},
-                                        {"backend", session.backend->name()},
-                                        {"planner", options.planner},
-                                        {"budget_bytes", options.budgets.device},
-                                        {"missing_bytes", error.missing_bytes()},
-                                        {"message", error.what()}};
-    if (json) fmt::print("{}\n", object.dump(2));
-    throw;
-  }
+void print_refusal(const Session& session, const PrepareOptions& options, const BudgetError& error) {
+  const nlohmann::ordered_json object{{"fits", false},
+                                      {"model", session.model},
+                                      {"backend", session.backend->name()},
+                                      {"planner", options.planner},
+                                      {"budget_bytes", options.budgets.device},
+                                      {"missing_bytes", error.missing_bytes()},
+                                      {"error", error.what()},
+                                      {"status", kBudgetRefused}};
+  fmt::print("{}\n", object.dump(2));
 }
 
 // A run of hours should not end with a file that cannot be written.
@@ -335,6 +330,30 @@ void take_own_sizes(ModelFlags& model) {
   std::erase(model.zoo_only, "--image");
 }
 
+// Plans, trains, saves and reports.
+int run_training(Session& session, const TrainFlags& flags, const PrepareOptions& options, Loader& loader, Loader* eval_loader,
+                 std::int64_t steps) {
+  Prepared prepared = prepare(session.training.graph, *session.backend, session.profile, options);
+  if (dump_plan(session, prepared, flags.plan)) return kDone;
+  Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
+                  program_maker(session, flags, options));
+  const StepGraph& main = trainer.main();
+  expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
+
+  if (!flags.weights.empty()) load_weights(trainer, flags.weights);
+  const std::int64_t begun = flags.resume ? 0 : trainer.steps();  // --weights may bring steps made before
+  TrainingRun run(session, flags, trainer, loader, eval_loader, begun + steps);
+  if (flags.resume) run.resume();
+  run.run();
+  if (!flags.save.empty()) trainer.save(flags.save);
+  if (!flags.save_gradients.empty()) trainer.save_gradients(flags.save_gradients, run.losses.values);
+  if (flags.common.json)
+    print_json(session, trainer, loader, run, options, flags.accumulate);
+  else
+    print_summary(session, trainer, loader, run, options);
+  return kDone;
+}
+
 int train(TrainFlags flags) {
   check_flags(flags);
   if (flags.model.own_sizes) take_own_sizes(flags.model);
@@ -358,25 +377,13 @@ int train(TrainFlags flags) {
   flags.learning_rate.total = steps;
 
   const PrepareOptions options = resolve(session, flags.plan);
-  Prepared prepared = prepare_or_refuse(session, options, flags.common.json);
-  if (dump_plan(session, prepared, flags.plan)) return kDone;
-  Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
-                  program_maker(session, flags, options));
-  const StepGraph& main = trainer.main();
-  expect_programs(trainer, flags, *loader, eval_loader.get(), main.graph.value(main.x).type.shape);
-
-  if (!flags.weights.empty()) load_weights(trainer, flags.weights);
-  const std::int64_t begun = flags.resume ? 0 : trainer.steps();  // --weights may bring steps made before
-  TrainingRun run(session, flags, trainer, *loader, eval_loader.get(), begun + steps);
-  if (flags.resume) run.resume();
-  run.run();
-  if (!flags.save.empty()) trainer.save(flags.save);
-  if (!flags.save_gradients.empty()) trainer.save_gradients(flags.save_gradients, run.losses.values);
-  if (flags.common.json)
-    print_json(session, trainer, *loader, run, options, flags.accumulate);
-  else
-    print_summary(session, trainer, *loader, run, options);
-  return kDone;
+  try {
+    return run_training(session, flags, options, *loader, eval_loader.get(), steps);
+  } catch (const BudgetError& error) {
+    // Under --json a refused budget is an answer too, whichever program of the run it is that does not fit.
+    if (flags.common.json) print_refusal(session, options, error);
+    throw;
+  }
 }
 
 }  // namespace

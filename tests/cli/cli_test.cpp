@@ -136,7 +136,7 @@ TEST_F(Cli, TheSeedDecidesEverything) {
 }
 
 TEST_F(Cli, ADumpedPlanAndGraphAreReplayed) {
-  const Result plan = run("train " + kModel + " --dump plan");
+  const Result plan = run("plan " + kModel + " --dump plan");
   EXPECT_EQ(plan.status, 0) << plan.err;
   std::filesystem::copy(path("stdout"), path("a.plan"));
   const Json direct = train("--steps 2"), replayed = train("--steps 2 --plan a.plan");

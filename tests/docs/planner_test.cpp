@@ -27,7 +27,7 @@ std::string read_text(const std::string& path) {
 
 StepGraph training_graph(const std::string& path) {
   register_ops();
-  return make_training_graph(parse_graph(read_text(path), path), {});
+  return make_training_graph(parse_graph(read_text(path), path), {.accuracy = true});  // as the command has it
 }
 
 const Profile& profile() {

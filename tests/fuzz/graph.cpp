@@ -4,7 +4,7 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "ops/registry.h"
-#include "run/trainer.h"
+#include "run/step_graph.h"
 #include "support.h"
 
 namespace outsize::fuzz {

@@ -6,7 +6,7 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 #include "program/lower.h"
-#include "run/trainer.h"
+#include "run/step_graph.h"
 #include "support.h"
 
 namespace outsize::fuzz {

@@ -287,8 +287,9 @@ TEST_F(Run, CheckpointThatIsNotWholeIsPassedOver) {
 TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
   const std::string place = directory("description");
   fs::create_directories(place);
-  const std::string good = R"({"format": 1, "model": "m", "settings": "", "backend": "cpu", "seed": 18446744073709551615, "step": 7,
-      "weights": "w", "weights_bytes": 3, "kernels": ["a"], "plan": ""})";
+  const std::string good =
+      R"({"format": 2, "model": "m", "settings": {"--lr": "x"}, "backend": "cpu", "seed": 18446744073709551615, "step": 7,
+      "best_loss": null, "best_step": 0, "stale": 0, "weights": "w", "weights_bytes": 3, "kernels": ["a"], "plan": ""})";
   std::ofstream(fs::path(place) / "w") << "abc";
   const auto refusal_of = [&](const std::string& part, const std::string& by) -> std::string {
     std::string text = good;
@@ -303,7 +304,9 @@ TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
   };
   EXPECT_EQ(refusal_of("7", "7"), "(accepted)");
   const std::pair<std::pair<std::string, std::string>, std::string> wrong[]{
-      {{"1,", "1"}, "not JSON: it goes wrong at byte 19 of the file, the end of '{\"format\": 1 \"model\"'"},
+      {{"2,", "2"}, "not JSON: it goes wrong at byte 19 of the file, the end of '{\"format\": 2 \"model\"'"},
+      {{"null", "\"\""}, "expected a number 'best_loss'"},
+      {{"\"x\"", "1"}, "expected a string '--lr' in 'settings'"},
       {{"\"m\"", "3"}, "expected a string 'model'"},
       {{"\"model\"", "\"other\""}, "expected a string 'model'"},
       {{"\"model\"", "\"format\""}, "'format' stands twice"},
@@ -311,7 +314,7 @@ TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
       {{"7,", "9223372036854775808,"}, "'step' is 9223372036854775808, which is too large"},
       {{"[\"a\"]", "[1]"}, "expected a list of strings 'kernels'"},
       {{"\"w\"", "\"../w\""}, "'weights' is '../w', expected a file's name"},
-      {{"1,", "2,"}, "has format 2, expected 1"},
+      {{"2,", "1,"}, "has format 1, expected 2"},
   };
   for (const auto& [change, message] : wrong) {
     const std::string found = refusal_of(change.first, change.second);
