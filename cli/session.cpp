@@ -100,6 +100,7 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
     user_error("--spill: '{}' is not a directory", flags.spill);
+  options.budgets.spill = !flags.spill.empty();
   if (!flags.host_memory.empty()) options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
   if (!flags.spill_limit.empty()) options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
   return options;

@@ -29,6 +29,10 @@ class Checker {
       if (const auto* out = std::get_if<OutStep>(&step)) {
         if (!at(device_, out->value)) fail("out {}: it is not on the device there", name(out->value));
         if (out->tier == Tier::device) fail("out {}: the tier must be host or disk", name(out->value));
+        const ValueId old = graph_.value(out->value).version_of;
+        if (old && plan_.home_of(old) != Tier::device && plan_.home_of(old) != out->tier)
+          fail("out {}: {} lives on {}, so that its new version must go there", name(out->value), name(old),
+               name_of(plan_.home_of(old)));
         at(lower_, out->value) = true;
       }
       if (const auto* in = std::get_if<InStep>(&step)) {
@@ -37,7 +41,9 @@ class Checker {
       }
       if (const auto* drop = std::get_if<DropStep>(&step)) {
         if (!at(device_, drop->value)) fail("drop {}: it is not on the device there", name(drop->value));
-        if (graph_.value(drop->value).persistent()) fail("drop {}: it must outlive the step", name(drop->value));
+        const ValueId old = graph_.value(drop->value).version_of;
+        if (graph_.value(drop->value).persistent() && plan_.home_of(old ? old : drop->value) == Tier::device)
+          fail("drop {}: it must outlive the step", name(drop->value));
         at(device_, drop->value) = false;
       }
       if (const auto* pass = std::get_if<PassStep>(&step)) tiled(plan_.passes[static_cast<std::size_t>(pass->pass)]);
@@ -48,6 +54,12 @@ class Checker {
       if (changes_state && runs_[static_cast<std::size_t>(o)] != 1)
         user_error("plan: op {} changes persistent values and must run exactly once; it runs {} times", op.name,
                    runs_[static_cast<std::size_t>(o)]);
+    }
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+      const ValueId old = graph_.value(ValueId(v)).version_of;
+      if (old && plan_.home_of(old) != Tier::device && !lower_[static_cast<std::size_t>(v)])
+        user_error("plan: {} lives on {}, but its new version {} never goes there; an `out` is missing", name(old),
+                   name_of(plan_.home_of(old)), name(ValueId(v)));
     }
     for (ValueId output : graph_.outputs())
       if (!at(device_, output) && !at(lower_, output))
@@ -65,6 +77,7 @@ class Checker {
   // Why a value is not on the device as a whole, and what to do.
   std::string why_absent(ValueId input) const {
     const Value& value = graph_.value(input);
+    if (plan_.home_of(input) != Tier::device && value.persistent()) return "which lives in a lower tier; `in` it before";
     if (plan_.home_of(input) != Tier::device) return "which is streamed: only a pass may read it";
     if (!value.producer) return "which is no longer on the device; leave out its `drop`, or `in` it before";
     return "which was never produced or is no longer on the device; run its producer (op " + graph_.op(value.producer).name +

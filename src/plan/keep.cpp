@@ -1,11 +1,17 @@
 #include "plan/keep.h"
 
 #include "plan/order.h"
+#include "plan/spill.h"
 
 namespace outsize {
 
 // Everything stays on the device from its production to its last use, as frameworks do.
 Plan plan_keep(const PlanRequest& request) {
+  // A further program of a run whose weights live in a lower tier must fetch them.
+  if (!request.homes.empty()) {
+    const Runs runs = eager_order(request.graph);
+    return spill_plan(request, "keep", lives_of(request, costs_of(request), runs), {runs});
+  }
   Plan plan;
   plan.name = request.graph.name;
   plan.planner = "keep";

@@ -1,8 +1,17 @@
 #include "plan/planner.h"
 
 #include "base/text.h"
+#include "plan/checkpoint.h"
+#include "plan/dynprog.h"
+#include "plan/fairscale.h"
+#include "plan/greedy.h"
 #include "plan/keep.h"
+#include "plan/offload_ratio.h"
 #include "plan/recompute_cheap.h"
+#include "plan/superneurons.h"
+#include "plan/vdnn.h"
+#include "plan/vdnn_all.h"
+#include "plan/vdnn_conv.h"
 
 namespace outsize {
 
@@ -10,6 +19,15 @@ const std::vector<Planner>& planners() {
   static const std::vector<Planner> all{
       {"keep", "everything stays on the device from its production to its last use", plan_keep},
       {"recompute-cheap", "as keep, but bandwidth-bound results are made again in backward", plan_recompute_cheap},
+      {"checkpoint", "segments whose inside is made again in backward", plan_checkpoint},
+      {"greedy", "the first layers' activations leave, as many as the budget asks for", plan_greedy},
+      {"dynprog", "the activations whose leaving costs the least idle time", plan_dynprog},
+      {"vdnn", "activations with the most time a byte to hide their copy behind leave", plan_vdnn},
+      {"vdnn-all", "every activation waits in host memory between forward and backward", plan_vdnn_all},
+      {"vdnn-conv", "the inputs of convolutions wait in host memory", plan_vdnn_conv},
+      {"offload-ratio", "the first activations wait in host memory, as many as need be", plan_offload_ratio},
+      {"superneurons", "results of matrix products wait in host memory, cheap ones are made again", plan_superneurons},
+      {"fairscale", "weights, optimizer state and activations between layers live in host memory", plan_fairscale},
   };
   return all;
 }

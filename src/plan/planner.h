@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,9 @@ struct PlanRequest {
   std::int64_t device_budget = 0;  // bytes; 0: no limit
   std::int64_t host_budget = 0;
   std::int64_t disk_budget = 0;
+  std::map<std::string, Tier> homes = {};                        // of persistent values that the run already keeps in a lower tier
+  bool spill = false;                                            // values may wait on disk
+  std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
 };
 
 // A planner: (graph, profile, budgets) → plan. It throws BudgetError when it knows that none of its plans fits.

@@ -158,7 +158,10 @@ void Emitter::load_lower(ValueId value, const Operand& from, const Operand& to) 
 
 void Emitter::out(const OutStep& step) {
   if (!place(step.value).device) user_error("plan: out {}: it is not on the device there", graph_.value(step.value).name);
-  const PieceId lower = new_whole_piece(step.value, step.tier);
+  // A new version of a persistent value takes the old one's place in its home.
+  const ValueId old = graph_.value(step.value).version_of;
+  const bool home = old && plan_.home_of(old) != Tier::device;
+  const PieceId lower = home ? place(old).lower : new_whole_piece(step.value, step.tier);
   place(step.value).lower = lower;
   store_lower(step.value, whole_operand(place(step.value).device, step.value), whole_operand(lower, step.value));
 }

@@ -14,9 +14,19 @@ namespace outsize {
 
 namespace {
 
-constexpr int kAttempts = 8;
+constexpr int kAttempts = 12;
+constexpr std::int64_t kLess = 16;  // a planner that refuses is asked again with a sixteenth less
 
-Plan make_plan(const Graph& graph, const Backend& backend, const Profile& profile, const PrepareOptions& options,
+// The persistent values that the run keeps in lower tiers.
+std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
+  std::map<std::string, Tier> homes;
+  if (layout)
+    for (const auto& [name, place] : layout->places)
+      if (place.tier != Tier::device) homes.emplace(name, place.tier);
+  return homes;
+}
+
+Plan make_plan(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options,
                std::int64_t device_budget) {
   if (!options.plan_text.empty()) return parse_plan(graph, options.plan_text, options.plan_file);
   const PlanRequest request{.graph = graph,
@@ -24,7 +34,10 @@ Plan make_plan(const Graph& graph, const Backend& backend, const Profile& profil
                             .storage = backend.storage(),
                             .device_budget = device_budget,
                             .host_budget = options.budgets.host,
-                            .disk_budget = options.budgets.disk};
+                            .disk_budget = options.budgets.disk,
+                            .homes = homes_of(options.layout),
+                            .spill = options.budgets.spill,
+                            .workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); }};
   return find_planner(options.planner).make(request);
 }
 
@@ -71,25 +84,31 @@ Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, c
   std::int64_t asked = options.budgets.device;
   std::optional<BudgetError> refusal;  // the nearest miss so far
   for (int attempt = 1;; ++attempt) {
+    std::int64_t missing = 0;
     try {
-      prepared.plan = make_plan(graph, backend, profile, options, asked);
-    } catch (const BudgetError&) {
-      if (refusal) throw *refusal;  // a refusal of less than the user's budget would state the wrong bytes
-      throw;
+      Plan plan = make_plan(graph, backend, profile, options, asked);
+      if (attempt > 1 && plan.steps == prepared.plan.steps) attempt = kAttempts;  // it does not care what it is given
+      prepared.plan = std::move(plan);
+    } catch (const BudgetError& error) {
+      if (!refusal) refusal = error;  // a refusal of less than the user's budget would state the wrong bytes
+      missing = error.missing_bytes();
     }
     try {
-      prepared.program = make_program(graph, prepared.plan, backend, options);
-      break;
+      if (missing == 0) {
+        prepared.program = make_program(graph, prepared.plan, backend, options);
+        break;
+      }
     } catch (const UserError& error) {
       if (options.plan_text.empty())
         internal_error("planner {} made a plan that does not check: {}", options.planner, error.what());
       user_error("{}: {}", options.plan_file, error.what());
     } catch (const BudgetError& error) {
-      // A planner sums live bytes; packing them leaves gaps, so it is asked again to leave room for those.
       if (!refusal || error.missing_bytes() < refusal->missing_bytes()) refusal = error;
-      asked -= std::max<std::int64_t>(error.missing_bytes(), 1);
-      if (!options.plan_text.empty() || asked <= 0 || attempt == kAttempts) throw *refusal;
+      missing = error.missing_bytes();
     }
+    // A planner sums live bytes, and packing them leaves gaps; and a plan made for less may fit where one made for more does not.
+    asked -= std::max({missing, asked / kLess, std::int64_t{1}});
+    if (!options.plan_text.empty() || asked <= 0 || attempt == kAttempts) throw *refusal;
   }
   prepared.predicted = simulate(graph, prepared.program, profile);
   prepared.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -23,6 +23,7 @@ struct Budgets {
   std::int64_t device = 0;
   std::int64_t host = 0;
   std::int64_t disk = 0;
+  bool spill = false;  // whether the disk may be used at all
 };
 
 struct PrepareOptions {

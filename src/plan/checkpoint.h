@@ -1,0 +1,11 @@
+#pragma once
+
+#include "plan/planner.h"
+
+namespace outsize {
+
+// Checkpointing (Chen et al. 2016): only the values between segments of the network outlive forward; backward makes the rest of a
+// segment again. The number of segments is swept as users of PyTorch do: of those that fit, the fastest; without a budget √n.
+Plan plan_checkpoint(const PlanRequest& request);
+
+}  // namespace outsize

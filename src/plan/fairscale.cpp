@@ -1,0 +1,27 @@
+#include "plan/fairscale.h"
+
+#include <algorithm>
+
+#include "plan/groups.h"
+#include "plan/order.h"
+#include "plan/spill.h"
+
+namespace outsize {
+
+Plan plan_fairscale(const PlanRequest& request) {
+  const Graph& graph = request.graph;
+  const Runs runs = eager_order(graph);
+  const Lives lives = lives_of(request, costs_of(request), runs);
+  std::vector<bool> between(static_cast<std::size_t>(graph.value_count()), false);
+  for (const Group& group : groups_of(graph))
+    if (group.output) between[static_cast<std::size_t>(group.output.index)] = true;
+  SpillChoice choice{runs};
+  choice.swaps = activation_gaps(graph, runs, lives);
+  std::erase_if(choice.swaps, [&](const Swap& swap) {
+    return !between[static_cast<std::size_t>(lives.all[static_cast<std::size_t>(swap.life)].value.index)];
+  });
+  for (const Value& value : graph.values()) choice.away.push_back(value.persistent() && !value.producer);
+  return spill_plan(request, "fairscale", lives, std::move(choice));
+}
+
+}  // namespace outsize

@@ -1,0 +1,116 @@
+#include "plan/graph_chain.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "plan/groups.h"
+#include "plan/order.h"
+
+namespace outsize {
+
+namespace {
+
+constexpr int kAttempts = 6;
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+std::vector<Swap> all_swaps(const GraphChain& made, const std::vector<bool>& offloaded) {
+  std::vector<Swap> swaps;
+  for (std::size_t i = 0; i < made.swaps.size() && i < offloaded.size(); ++i)
+    if (offloaded[i]) swaps.insert(swaps.end(), made.swaps[i].begin(), made.swaps[i].end());
+  return swaps;
+}
+
+}  // namespace
+
+GraphChain chain_of(const PlanRequest& request) {
+  const Graph& graph = request.graph;
+  const std::vector<Group> groups = groups_of(graph);
+  const std::size_t layers = groups.size();
+  GraphChain made;
+  made.runs = eager_order(graph);
+  made.lives = lives_of(request, costs_of(request), made.runs);
+  made.swaps.resize(layers + 1);
+
+  // The layer whose backward (or, for the others, forward) a run belongs to; updates belong to the run before them.
+  std::vector<std::size_t> layer_of(at(graph.op_count()), 0);
+  for (std::size_t g = 0; g < layers; ++g) {
+    for (OpId id : groups[g].forward) layer_of[at(id.index)] = g;
+    for (OpId id : groups[g].backward) layer_of[at(id.index)] = g;
+  }
+  std::vector<std::size_t> x_of(at(graph.value_count()), layers + 2);  // by value: the i of its x_i
+  if (layers > 0 && groups[0].input) x_of[at(groups[0].input.index)] = 0;
+  for (std::size_t g = 0; g < layers; ++g) {
+    for (ValueId saved : groups[g].saved) x_of[at(saved.index)] = g + 1;
+    if (groups[g].output) x_of[at(groups[g].output.index)] = g + 1;
+  }
+
+  Chain& chain = made.chain;
+  chain.forward.assign(layers, 0);
+  chain.backward.assign(layers, 0);
+  chain.forward_extra.assign(layers, 0);
+  chain.backward_extra.assign(layers, 0);
+  chain.x.assign(layers + 1, 0);
+  chain.y.assign(layers + 1, 0);
+  for (std::size_t k = 0; k < made.lives.all.size(); ++k) {
+    const Life& life = made.lives.all[k];
+    const std::size_t i = x_of[at(life.value.index)];
+    if (i > layers) continue;
+    chain.x[i] += life.bytes;
+    if (const auto gap = gap_of(graph, made.runs, made.lives, static_cast<std::int32_t>(k))) made.swaps[i].push_back(*gap);
+  }
+  // y_i is the gradient of what leads into layer i, as large as that.
+  std::vector<std::int64_t> bytes_of(at(graph.value_count()), 0);
+  for (const Life& life : made.lives.all) bytes_of[at(life.value.index)] = life.bytes;
+  for (std::size_t g = 0; g < layers; ++g)
+    if (groups[g].output) chain.y[g + 1] = bytes_of[at(groups[g].output.index)];
+
+  made.fixed = made.lives.persistent;
+  std::vector<std::int64_t> sums(layers + 1);  // of x_0 … x_i
+  std::partial_sum(chain.x.begin(), chain.x.end(), sums.begin());
+  const std::vector<std::int64_t> bytes = made.lives.bytes();
+  std::size_t layer = 0;
+  bool backward = false;
+  for (std::size_t p = 0; p < made.runs.size(); ++p) {
+    const Op& op = graph.op(made.runs[p]);
+    if (op.phase != Phase::update) {
+      layer = layer_of[at(made.runs[p].index)];
+      backward = op.phase == Phase::backward;
+    }
+    (backward ? chain.backward : chain.forward)[layer] += made.lives.seconds[p];
+    const std::int64_t counted = sums[layer + 1] + (backward ? chain.y[layer] + chain.y[layer + 1] : 0);
+    std::int64_t& extra = (backward ? chain.backward_extra : chain.forward_extra)[layer];
+    extra = std::max(extra, bytes[p] - made.fixed - counted);
+  }
+  return made;
+}
+
+Plan plan_by_chain(const PlanRequest& request, std::string_view planner, const ChainDecision& decide) {
+  const GraphChain made = chain_of(request);
+  const auto plan_of = [&](const std::vector<bool>& offloaded) {
+    return spill_plan(request, planner, made.lives, {made.runs, all_swaps(made, offloaded)});
+  };
+  if (request.device_budget == 0) return plan_of({});
+  // The model of the chain takes a layer's activations for one; the graph's own may need a little more, which is then left free.
+  std::int64_t memory = request.device_budget - made.fixed;
+  std::optional<BudgetError> refusal;
+  for (int attempt = 0; attempt < kAttempts && memory > 0; ++attempt) {
+    const auto offloaded = decide(made.chain, memory, std::min(request.profile.device.link_out, request.profile.device.link_in));
+    if (!offloaded) break;
+    try {
+      return plan_of(*offloaded);
+    } catch (const BudgetError& error) {
+      if (!refusal || error.missing_bytes() < refusal->missing_bytes()) refusal = error;
+      memory -= error.missing_bytes();
+    }
+  }
+  if (refusal) throw *refusal;
+  // With everything out the graph itself may fit where the model does not: then it is the model that lacks a byte.
+  const std::vector<std::int64_t> bytes =
+      tightest_bytes(request, made.lives, {made.runs, all_swaps(made, std::vector<bool>(made.swaps.size(), true))});
+  const auto peak = std::max_element(bytes.begin(), bytes.end());
+  refuse_budget(request, planner, std::max(*peak, request.device_budget + 1), made.runs[at(peak - bytes.begin())]);
+}
+
+}  // namespace outsize

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "cost/profile.h"
+#include "plan/planner.h"
+
+namespace outsize {
+
+// Pieces are packed at multiples of this.
+inline constexpr std::int64_t kPieceAlignment = 256;
+
+// The ops of a plan without passes in the order they run; one that stands twice is recomputed. Positions are indices into it.
+using Runs = std::vector<OpId>;
+
+// What each op costs on whole values, by op: asked once, since planners try many orders.
+struct OpCosts {
+  std::vector<double> seconds;
+  std::vector<std::int64_t> workspace;  // aligned
+};
+OpCosts costs_of(const PlanRequest& request);
+
+// One stay of a value on the device if nothing is swapped: from the run that makes it (or makes it again) to the last that reads it
+// before it is made again.
+struct Life {
+  ValueId value;
+  std::int64_t bytes = 0;          // as packed: aligned
+  std::int32_t made = -1;          // the run that makes it; -1: it is there before the first
+  std::int32_t begin = 0;          // from here on its bytes count: after `made` where it takes over those of an input
+  std::vector<std::int32_t> uses;  // runs that read it, ascending
+  std::int32_t end = 0;            // the last run that it must outlive
+};
+
+// What is on the device during each run.
+struct Lives {
+  std::vector<Life> all;                    // in the order they are made
+  std::vector<std::int64_t> workspace;      // of each run
+  std::vector<double> seconds;              // of each run, by the profile
+  std::int64_t persistent = 0;              // weights and states, there throughout
+  std::vector<std::int64_t> bytes() const;  // the sum during each run
+};
+
+// Follows `runs` as lowering does. Throws InternalError when one reads what no earlier run has made.
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs);
+
+// The most that the sum during a run may be: packing ends the last piece where its bytes end, not at a multiple.
+inline std::int64_t limit_of(const PlanRequest& request) { return align_up(request.device_budget, kPieceAlignment); }
+
+// Throws BudgetError: `planner` needs `needed` bytes, and most at `op`.
+[[noreturn]] void refuse_budget(const PlanRequest& request, std::string_view planner, std::int64_t needed, OpId op);
+
+}  // namespace outsize

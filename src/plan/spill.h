@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+
+#include "plan/lives.h"
+
+namespace outsize {
+
+// A value that waits in a lower tier between two of its uses.
+struct Swap {
+  std::int32_t life = 0;    // index into Lives::all
+  std::int32_t after = 0;   // the last run before the gap that reads or makes it
+  std::int32_t before = 0;  // the first run after the gap that reads it
+  Tier tier = Tier::host;
+};
+
+// The gap of a life between forward and backward: from its last forward reader (or its maker) to its first backward reader. Nothing
+// where backward does not read it, or nothing runs in between.
+std::optional<Swap> gap_of(const Graph& graph, const Runs& runs, const Lives& lives, std::int32_t life);
+
+// All such gaps of values that forward makes, in the order they are made.
+std::vector<Swap> activation_gaps(const Graph& graph, const Runs& runs, const Lives& lives);
+
+// What a planner has chosen.
+struct SpillChoice {
+  Runs runs;
+  std::vector<Swap> swaps = {};
+  // Persistent values, by value, that live in host memory (or on disk, once that is full): they are on the device only around the
+  // runs that read them, and go back once they are updated. Those of PlanRequest::homes are among them in any case.
+  std::vector<bool> away = {};
+};
+
+// The bytes during each run when everything is as tight as can be.
+std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice);
+
+// The steps of a plan: each value starts to leave when it is made, and stays on the device until it has left or the room is needed;
+// it comes back as early as the room allows, but not before it has to. Throws BudgetError when the tightest timing exceeds the
+// budget.
+Plan spill_plan(const PlanRequest& request, std::string_view planner, const Lives& lives, SpillChoice choice);
+
+}  // namespace outsize

@@ -1,0 +1,14 @@
+#include "plan/vdnn_all.h"
+
+#include "plan/order.h"
+#include "plan/spill.h"
+
+namespace outsize {
+
+Plan plan_vdnn_all(const PlanRequest& request) {
+  const Runs runs = eager_order(request.graph);
+  const Lives lives = lives_of(request, costs_of(request), runs);
+  return spill_plan(request, "vdnn-all", lives, {runs, activation_gaps(request.graph, runs, lives)});
+}
+
+}  // namespace outsize
