@@ -134,8 +134,11 @@ struct Vectors {
 // The same choice that the kernels' clones make.
 Vectors vectors_here() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4")) return {"AVX-512", avx512_multiply_add};
-  if (__builtin_cpu_supports("x86-64-v3")) return {"AVX2", avx2_multiply_add};
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (v4) return {"AVX-512", avx512_multiply_add};
+  if (v3) return {"AVX2", avx2_multiply_add};
   return {"SSE2", plain_multiply_add};
 #else
   return {"none", plain_multiply_add};
