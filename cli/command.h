@@ -12,6 +12,8 @@ using Run = std::function<int()>;
 // Each adds its flags to its own subcommand.
 Run add_train(CLI::App& command);
 Run add_plan(CLI::App& command);
+Run add_compare(CLI::App& command);
+Run add_fit(CLI::App& command);
 Run add_models(CLI::App& command);
 Run add_planners(CLI::App& command);
 Run add_ops(CLI::App& command);

@@ -53,8 +53,32 @@ Examples:
   outsize plan resnet50 --batch 64 --memory 8GiB
   outsize plan vgg16 --batch 128 --image 224 --device rtx3090
   outsize plan resnet18 --batch 4 --planner recompute-cheap --dump plan > my.plan
+  outsize plan resnet18 --batch 4 --planner recompute-cheap --explain layer1.0.relu1
 
 Exit status: 0 it fits; 1 the budget cannot be met; 2 bad input; 3 an internal check failed.
+)"},
+    {"compare", "say what each planner makes of a budget", add_compare,
+     R"(The fastest that fits comes first; those that do not fit come last, with the bytes they miss.
+A SIZE is a number of bytes, or has KiB, MiB, GiB or TiB: 512MiB, 1.5GiB. --memory also takes a
+percentage of what holding everything would take: 40%.
+
+Examples:
+  outsize compare resnet18 --batch 8 --image 64 --memory 90%
+  outsize compare vgg16 --batch 32 --device rtx3090 --planners keep,recompute-cheap
+
+Exit status: 0 at least one fits; 1 none does; 2 bad input; 3 an internal check failed.
+)"},
+    {"fit", "find the largest batch, image, width or depth that each planner fits into a budget", add_fit,
+     R"(Sizes are doubled until one is refused, then halved in between; every one is planned and lowered, and
+nothing is run. Sizes that the model does not take are skipped. Images are square (volumes cubes); widths
+are multiples of 1/16; depths are those of the model's family: resnet18 to resnet152, say.
+
+Examples:
+  outsize fit resnet18 --image 64 --memory 200MiB --planners keep,recompute-cheap
+  outsize fit unet2d --by image --batch 1 --width 0.25 --memory 100MiB --planners keep
+  outsize fit resnet18 --by depth --batch 4 --image 64 --device gtx1080ti --planners keep
+
+Exit status: 0 something fits; 1 nothing does; 2 bad input; 3 an internal check failed.
 )"},
     {"models", "list the models of the zoo", add_models,
      R"(Examples:

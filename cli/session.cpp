@@ -14,9 +14,11 @@
 
 namespace outsize::cli {
 
+bool is_file(const ModelFlags& flags) { return flags.model.ends_with(".graph") || flags.model.find('/') != std::string::npos; }
+
 Graph load_model(const ModelFlags& flags) {
   if (flags.model.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
-  if (!flags.model.ends_with(".graph") && flags.model.find('/') == std::string::npos) {
+  if (!is_file(flags)) {
     Graph graph = build_model(flags.model, flags.options);
     if (std::ranges::count(flags.zoo_only, "--classes") > 0 && !graph.find_value("labels"))
       user_error("--classes does not apply: {} has no labels; its loss is the mean squared error", graph.name);
@@ -29,8 +31,7 @@ Graph load_model(const ModelFlags& flags) {
 }
 
 Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
-  const bool file = flags.model.ends_with(".graph") || flags.model.find('/') != std::string::npos;
-  if (file) return reshaped(load_model(flags), x_shape);
+  if (is_file(flags)) return reshaped(load_model(flags), x_shape);
   ModelFlags other = flags;
   other.options.batch = x_shape[0];
   if (x_shape.rank() >= 4) {

@@ -28,7 +28,9 @@ struct Session {
 Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training,
                      StepKind kind = StepKind::whole);
 
-// The forward graph of MODEL: of a file when the name has a slash or ends in .graph, else of the zoo.
+// Whether MODEL is a file: its name has a slash or ends in .graph. Else it is of the zoo.
+bool is_file(const ModelFlags& flags);
+// The forward graph of MODEL.
 Graph load_model(const ModelFlags& flags);
 // The same for samples x of another shape. Throws UserError where the model does not take them.
 Graph load_model(const ModelFlags& flags, const Dims& x_shape);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "advice.h"
 #include "base/bytes.h"
 #include "command.h"
 #include "data/datasets.h"
@@ -135,14 +136,15 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
 }
 
 void print_refusal(const Session& session, const PrepareOptions& options, const BudgetError& error) {
-  const nlohmann::ordered_json object{{"fits", false},
-                                      {"model", session.model},
-                                      {"backend", session.backend->name()},
-                                      {"planner", options.planner},
-                                      {"budget_bytes", options.budgets.device},
-                                      {"missing_bytes", error.missing_bytes()},
-                                      {"error", error.what()},
-                                      {"status", kBudgetRefused}};
+  nlohmann::ordered_json object{{"fits", false},
+                                {"model", session.model},
+                                {"backend", session.backend->name()},
+                                {"planner", options.planner},
+                                {"budget_bytes", options.budgets.device},
+                                {"missing_bytes", error.missing_bytes()},
+                                {"error", error.what()},
+                                {"status", kBudgetRefused}};
+  object.update(advice_json(error));
   fmt::print("{}\n", object.dump(2));
 }
 
@@ -333,7 +335,7 @@ void take_own_sizes(ModelFlags& model) {
 // Plans, trains, saves and reports.
 int run_training(Session& session, const TrainFlags& flags, const PrepareOptions& options, Loader& loader, Loader* eval_loader,
                  std::int64_t steps) {
-  Prepared prepared = prepare(session.training.graph, *session.backend, session.profile, options);
+  Prepared prepared = prepare_or_advise(session, options, rebuild_of(flags.model, flags.training, session.training.kind));
   if (dump_plan(session, prepared, flags.plan)) return kDone;
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
                   program_maker(session, flags, options));

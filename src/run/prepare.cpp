@@ -134,16 +134,18 @@ PlanFigures figures_of(const Prepared& prepared) {
   return figures;
 }
 
+double op_seconds(const Graph& graph, const Op& op, const Profile& profile) {
+  const OpSite site{graph, op};
+  CallBoxes boxes;
+  for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
+  for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
+  const Box owned = boxes.in.empty() ? Box() : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
+  return profile.seconds_of({site, boxes, owned});
+}
+
 double lower_bound_seconds(const Graph& graph, const Profile& profile) {
   double seconds = 0;
-  for (const Op& op : graph.ops()) {
-    const OpSite site{graph, op};
-    CallBoxes boxes;
-    for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
-    for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
-    const Box owned = boxes.in.empty() ? Box() : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
-    seconds += profile.seconds_of({site, boxes, owned});
-  }
+  for (const Op& op : graph.ops()) seconds += op_seconds(graph, op, profile);
   return seconds;
 }
 

@@ -54,6 +54,9 @@ struct PlanFigures {
 };
 PlanFigures figures_of(const Prepared& prepared);
 
+// The time of an op run once on whole values.
+double op_seconds(const Graph& graph, const Op& op, const Profile& profile);
+
 // No plan can be faster than every op of the graph run once, one after another.
 double lower_bound_seconds(const Graph& graph, const Profile& profile);
 

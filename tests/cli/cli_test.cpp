@@ -1,11 +1,6 @@
-#include <fmt/format.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
+#include "cli.h"
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 #include <tuple>
@@ -16,57 +11,6 @@
 
 namespace outsize {
 namespace {
-
-using Json = nlohmann::json;
-
-struct Result {
-  int status = -1;
-  std::string out;
-  std::string err;
-};
-
-// A network with everything a plan must get right: convolution, norm, residual, pooling. Small enough for every build.
-const std::string kModel = "resnet18 --width 0.125 --image 32 --batch 4 --classes 5 --seed 3";
-
-class Cli : public testing::Test {
- protected:
-  Cli() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ =
-        std::filesystem::temp_directory_path() / (std::string("outsize_cli_") + test->name() + "_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  ~Cli() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  Result run(const std::string& arguments) const {
-    const std::string command = "cd '" + folder_.string() + "' && '" OUTSIZE_PROGRAM "' " + arguments + " >stdout 2>stderr";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), text("stdout"), text("stderr")};
-  }
-  // The same, ended by a signal after so many milliseconds unless it ends before; a status that is not 0 where it was.
-  Result run_killed(const std::string& arguments, int milliseconds, const std::string& signal = "KILL") const {
-    const std::string command = fmt::format("cd '{}' && timeout -s {} {}.{:03} '" OUTSIZE_PROGRAM "' {} >stdout 2>stderr",
-                                            folder_.string(), signal, milliseconds / 1000, milliseconds % 1000, arguments);
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 137, text("stdout"), text("stderr")};
-  }
-  // The object that a command prints under --json; it must succeed, and say nothing on standard error.
-  Json json(const std::string& arguments) const {
-    const Result result = run(arguments + " --json");
-    EXPECT_EQ(result.status, 0) << result.err;
-    EXPECT_EQ(result.err, "");
-    return Json::parse(result.out);
-  }
-  Json train(const std::string& more) const { return json("train " + kModel + " " + more); }
-
-  std::string text(const std::string& name) const { return read_text(path(name)); }
-  void write(const std::string& name, const std::string& content) const { std::ofstream(path(name), std::ios::binary) << content; }
-
- private:
-  std::filesystem::path folder_;
-};
 
 // The keys that other tools rely on.
 TEST_F(Cli, TrainHasItsKeys) {
@@ -481,7 +425,7 @@ output loss
       write_png(path(kind + "/" + std::to_string(i) + ".png"),
                 Pixels::make(40, 32, 3, [i](int row, int column, int channel) { return 9 * row + 5 * column * channel + 40 * i; }));
   }
-  for (const std::string command : {"train", "plan", "models", "planners", "ops", "devices", "version"}) {
+  for (const std::string command : {"train", "plan", "compare", "fit", "models", "planners", "ops", "devices", "version"}) {
     const std::string help = run(command + " --help").out;
     EXPECT_TRUE(help.starts_with("Usage: outsize " + command)) << help;
     std::istringstream lines(help.substr(std::min(help.find("Examples:\n"), help.size())));

@@ -86,6 +86,7 @@ class Errors : public testing::TestWithParam<Case> {
     write("cuts_outside.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 8] ops=[conv]\nrest\n");
     write("cuts_twice.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 4] ops=[conv]\nrest\n");
     write("wide.graph", replaced(good, "f32[2, 3, 8, 8]", "f32[2, 3, 2000, 2000]"));
+    write("rest.plan", "plan tiny by hand\nrest\n");
     write("many_tiles.plan", "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2000, 2000] ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
     write("empty.graph", "");
@@ -358,6 +359,26 @@ const Case kCases[]{
     {"flag_for_an_empty_value", "train good.graph --data= --strict", 2, "--data: expected a value, found the flag --strict"},
     {"empty_device", "plan good.graph --device ''", 2, "--device: expected a value, found nothing"},
     {"dump_as_json", "plan good.graph --dump plan --json", 2, "--dump plan prints text, not JSON; give it without --json"},
+
+    {"explain_unknown", "plan good.graph --explain yy", 2, "--explain: tiny has no value 'yy'; --dump graph prints them all"},
+    {"explain_near", "plan good.graph --explain conv.weigth", 2, "has no value 'conv.weigth'; did you mean 'conv.weight'?"},
+    {"explain_an_op", "plan good.graph --explain pool", 2, "--explain: 'pool' is an op; the values it makes: p"},
+    {"explain_and_dump", "plan good.graph --explain y --dump plan", 2, "give --dump or --explain, not both"},
+    {"explain_elsewhere", "train good.graph --explain y", 2, "--explain: `train` has no such flag; it belongs to `plan`"},
+    {"compare_planner", "compare good.graph --planners keep,kepp", 2, "there is no planner 'kepp'; did you mean 'keep'?"},
+    {"compare_dump", "compare good.graph --dump plan", 2, "--dump: `compare` has no such flag"},
+    {"compare_none_fits", "compare good.graph --memory 1KiB", 1, "more than the 1.00 KiB given"},
+    {"compare_one_does_not_fit", "compare good.graph --planners keep --memory 1KiB", 1, "outsize: planner keep needs"},
+    {"fit_percentage", "fit resnet18 --memory 40%", 2, "--memory: a percentage of what `keep` needs has no meaning while the size"},
+    {"fit_given", "fit resnet18 --batch 3 --memory 1GiB", 2, "--batch: `fit --by batch` searches for it; leave it out"},
+    {"fit_by_what", "fit resnet18 --by height", 2, "--by: 'height' is not one of batch, image, width, depth"},
+    {"fit_image_of_tokens", "fit bert-base --by image --memory 1GiB", 2, "--by image: bert-base takes [128], not images"},
+    {"fit_width_of_a_file", "fit good.graph --by width", 2, "--by width: applies to models of the zoo"},
+    {"fit_depth_of_one", "fit mlp --by depth", 2, "--by depth: mlp is of no family whose names count their layers"},
+    {"fit_own_sizes", "fit resnet18 --image own", 2, "--image own: a plan is for one size"},
+    {"fit_nothing", "fit good.graph --memory 1KiB", 1, "outsize: no batch fits: "},
+    {"budget_says_what_would_do", "plan good.graph --planner keep --memory 1KiB", 1, "would do with planner keep"},
+    {"budget_of_a_plan", "plan wide.graph --plan rest.plan --memory 1KiB", 1, "would do with the plan"},
     {"measured_nowhere", "devices --spill absent", 2, "--spill: 'absent' is not a directory"},
 };
 

@@ -1,0 +1,158 @@
+#include "advice.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/bytes.h"
+#include "explain.h"
+#include "program/offsets.h"
+#include "search.h"
+
+namespace outsize::cli {
+namespace {
+
+class Deadline {
+ public:
+  explicit Deadline(double seconds)
+      : end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
+  bool passed() const { return Clock::now() >= end_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point end_;
+};
+
+constexpr double kBudgetSeconds = 2;
+constexpr double kPlannerSeconds = 2;
+constexpr double kBatchSeconds = 1;
+
+// The plan, or nothing where there is none.
+std::optional<Prepared> try_plan(const Graph& graph, Session& session, const PrepareOptions& options) {
+  try {
+    return prepare(graph, *session.backend, session.profile, options);
+  } catch (const BudgetError&) {
+  } catch (const UserError&) {  // a planner that has no plan for such a graph
+  }
+  return std::nullopt;
+}
+
+// Between the budget that was refused and one that will do, halving. A plan needs no more than its peak, so each that fits takes
+// the upper end there at once.
+void find_budget(Session& session, PrepareOptions options, const BudgetError& refusal, Advice& advice) {
+  constexpr int kDoublings = 6;
+  const Deadline deadline(kBudgetSeconds);
+  std::int64_t refused = options.budgets.device, wanted = refused + refusal.missing_bytes();
+  for (int attempt = 0; !deadline.passed(); ++attempt) {
+    options.budgets.device = wanted;
+    if (const std::optional<Prepared> found = try_plan(session.training.graph, session, options)) {
+      advice.smallest_budget = found->program.peak_bytes[0];
+      advice.peak = describe(session.training.graph, found->program, peak_of(found->program).instruction);
+    } else {
+      refused = wanted;
+      if (!advice.smallest_budget && attempt == kDoublings) return;
+    }
+    if (advice.smallest_budget && *advice.smallest_budget - refused <= kAlignment) return;
+    wanted = advice.smallest_budget ? refused + (*advice.smallest_budget - refused) / 2 : 2 * wanted;
+  }
+}
+
+void find_planners(Session& session, PrepareOptions options, Advice& advice) {
+  const Deadline deadline(kPlannerSeconds);
+  const std::string refused = options.plan_text.empty() ? options.planner : "";
+  options.plan_text.clear();
+  for (const Planner& planner : planners()) {
+    if (deadline.passed()) return;
+    if (planner.name == refused) continue;
+    options.planner = planner.name;
+    if (try_plan(session.training.graph, session, options)) advice.fitting_planners.emplace_back(planner.name);
+  }
+}
+
+void find_batch(Session& session, const PrepareOptions& options, const Rebuild& rebuild, Advice& advice) {
+  using Outcome = LargestSearch::Outcome;
+  if (!rebuild || !options.plan_text.empty()) return;  // a plan of a file is for one graph
+  const Deadline deadline(kBatchSeconds);
+  Dims shape = session.training.graph.value(session.training.x).type.shape;
+  LargestSearch search(shape[0]);
+  search.record(shape[0], Outcome::refused);
+  for (std::int64_t batch = search.next(); batch > 0 && !deadline.passed(); batch = search.next()) {
+    shape[0] = batch;
+    try {
+      search.record(batch, try_plan(rebuild(shape).graph, session, options) ? Outcome::fits : Outcome::refused);
+    } catch (const UserError&) {
+      search.record(batch, Outcome::untaken);
+    }
+  }
+  if (search.largest() > 0) advice.fitting_batch = search.largest();
+}
+
+// "a", "a and b", "a, b and c"
+std::string listed(const std::vector<std::string>& names) {
+  if (names.size() < 2) return fmt::format("{}", fmt::join(names, ""));
+  return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
+}
+
+std::string with_advice(const std::string& refusal, const PrepareOptions& options, const Advice& advice) {
+  if (!advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch) return refusal;
+  // Numbers have a point too, but no blank behind it.
+  std::string text = refusal.substr(0, refusal.find(". ")) + ".";
+  const std::string who = options.plan_text.empty() ? "planner " + options.planner : "the plan";
+  if (advice.smallest_budget) {
+    if (refusal.find("the peak is at") == std::string::npos) text += fmt::format(" The peak is at {}.", advice.peak);
+    text += fmt::format(" --memory {} ({}) would do with {}.", *advice.smallest_budget, format_bytes(*advice.smallest_budget), who);
+  }
+  if (!advice.fitting_planners.empty())
+    text += fmt::format(" In the {} given, planner{} {} fit{}.", format_bytes(options.budgets.device),
+                        advice.fitting_planners.size() == 1 ? "" : "s", listed(advice.fitting_planners),
+                        advice.fitting_planners.size() == 1 ? "s" : "");
+  if (advice.fitting_batch) text += fmt::format(" --batch {} fits with {}.", *advice.fitting_batch, who);
+  text.pop_back();  // messages end without a full stop
+  return text;
+}
+
+}  // namespace
+
+AdvisedError::AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice)
+    : BudgetError(with_advice(refusal.what(), options, advice), refusal.missing_bytes()), advice_(std::move(advice)) {}
+
+Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind) {
+  if (is_file(model) || model.own_sizes) return {};
+  return [&model, &training, kind](const Dims& x_shape) { return make_step_graph(load_model(model, x_shape), kind, training); };
+}
+
+Advice advise(Session& session, const PrepareOptions& options, const BudgetError& refusal, const Rebuild& rebuild) {
+  Advice advice;
+  find_budget(session, options, refusal, advice);
+  find_planners(session, options, advice);
+  find_batch(session, options, rebuild, advice);
+  return advice;
+}
+
+Prepared prepare_or_advise(Session& session, const PrepareOptions& options, const Rebuild& rebuild) {
+  try {
+    return prepare(session.training.graph, *session.backend, session.profile, options);
+  } catch (const BudgetError& refusal) {
+    throw AdvisedError(refusal, options, advise(session, options, refusal, rebuild));
+  }
+}
+
+nlohmann::ordered_json advice_json(const BudgetError& error) {
+  nlohmann::ordered_json object{{"smallest_budget_bytes", nullptr},
+                                {"fitting_planners", nlohmann::ordered_json::array()},
+                                {"fitting_batch", nullptr},
+                                {"peak_at", nullptr}};
+  const auto* advised = dynamic_cast<const AdvisedError*>(&error);
+  if (!advised) return object;
+  const Advice& advice = advised->advice();
+  if (advice.smallest_budget) {
+    object["smallest_budget_bytes"] = *advice.smallest_budget;
+    object["peak_at"] = advice.peak;
+  }
+  object["fitting_planners"] = advice.fitting_planners;
+  if (advice.fitting_batch) object["fitting_batch"] = *advice.fitting_batch;
+  return object;
+}
+
+}  // namespace outsize::cli

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "session.h"
+
+namespace outsize::cli {
+
+// What would have helped where a budget was refused: only what was tried and found to be true.
+struct Advice {
+  std::optional<std::int64_t> smallest_budget;  // bytes, the smallest found that the same planner fits in …
+  std::string peak;                             // … and what is at the peak there: "op conv1"
+  std::vector<std::string> fitting_planners;    // that fit in the budget given
+  std::optional<std::int64_t> fitting_batch;    // samples, the most found that the same planner fits
+};
+
+// A refused budget with its advice in the message, behind the first sentence of the refusal.
+class AdvisedError : public BudgetError {
+ public:
+  AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice);
+  const Advice& advice() const { return advice_; }
+
+ private:
+  Advice advice_;
+};
+
+// The same step for samples x of another shape; empty where there is no other.
+using Rebuild = std::function<StepGraph(const Dims& x_shape)>;
+// Of a model of the zoo: a file has the sizes that are in it. Holds on to its arguments.
+Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind = StepKind::whole);
+
+// Looks for what helps, each kind for a second or two, not counting the last plan that was begun in that time.
+Advice advise(Session& session, const PrepareOptions& options, const BudgetError& refusal, const Rebuild& rebuild);
+
+// Plans the training step. Throws AdvisedError where the budget cannot be met.
+Prepared prepare_or_advise(Session& session, const PrepareOptions& options, const Rebuild& rebuild);
+
+// The keys `smallest_budget_bytes`, `fitting_planners`, `fitting_batch` and `peak_at` of a refusal's object; null or empty where
+// the error is without advice.
+nlohmann::ordered_json advice_json(const BudgetError& error);
+
+}  // namespace outsize::cli

@@ -1,0 +1,100 @@
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "command.h"
+#include "progress.h"
+#include "row.h"
+#include "table.h"
+
+namespace outsize::cli {
+namespace {
+
+struct Flags {
+  CommonFlags common;
+  ModelFlags model;
+  PlanFlags plan;
+  TrainingOptions training;
+  std::vector<std::string> planners;
+};
+
+// The fastest that fits first; then those that miss the fewest bytes; last, those that have no plan for the graph.
+bool before(const PlanRow& a, const PlanRow& b) {
+  if (a.fits != b.fits) return a.fits;
+  if (a.fits) return a.step_seconds < b.step_seconds;
+  if (a.missing_bytes && b.missing_bytes) return *a.missing_bytes < *b.missing_bytes;
+  return a.missing_bytes.has_value() && !b.missing_bytes.has_value();
+}
+
+void print_table(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
+                 const std::vector<PlanRow>& rows) {
+  fmt::print("{}\n", session.describe());
+  fmt::print("{} on {}; keep takes {} and {}, no plan less than {}\n\n", format_bytes(options.budgets.device),
+             session.profile.device.name, format_bytes(yardstick.keep_peak_bytes), format_seconds(yardstick.keep_seconds),
+             format_seconds(yardstick.lower_bound_seconds));
+  Table table(
+      {"planner", "fits", "peak", "missing", "step", "of keep", "of bound", "swapped", "recomputed", "tiles", "planned in"});
+  for (const PlanRow& row : rows) {
+    const std::string planned = format_seconds(*row.plan_seconds), none = "-";
+    if (row.fits)
+      table.row({row.planner, "yes", format_bytes(row.peak_bytes[0]), none, format_seconds(row.step_seconds),
+                 fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
+                 fmt::format("{:.3f}", row.step_seconds / yardstick.lower_bound_seconds), format_bytes(row.figures.swapped_bytes),
+                 fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
+    else
+      table.row({row.planner, "no", row.missing_bytes ? format_bytes(row.peak_bytes[0]) : none,
+                 row.missing_bytes ? format_bytes(*row.missing_bytes) : none, none, none, none, none, none, none, planned});
+  }
+  table.print();
+}
+
+void print_json(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
+                const std::vector<PlanRow>& rows) {
+  nlohmann::ordered_json object{{"fits", rows.front().fits},
+                                {"model", session.model},
+                                {"backend", session.backend->name()},
+                                {"device", session.profile.device.name},
+                                {"budget_bytes", options.budgets.device},
+                                {"rows", nlohmann::ordered_json::array()}};
+  for (const PlanRow& row : rows) object["rows"].push_back(to_json(session, options, yardstick, row));
+  fmt::print("{}\n", object.dump(2));
+}
+
+int compare(Flags flags) {
+  const std::vector<std::string> names = planners_named(flags.planners);
+  flags.training.accuracy = true;  // as `train` and `plan` have it
+  Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
+  Progress progress(!flags.common.json);
+  progress.show("planning with keep");
+  std::optional<Prepared> keep = prepare_keep(session);
+  const Yardstick yardstick = yardstick_of(session, *keep);
+  PrepareOptions options = resolve_for_device(session, flags.plan, &keep);
+  keep.reset();
+
+  std::vector<PlanRow> rows;
+  for (const std::string& name : names) {
+    progress.show(fmt::format("planning with {} ({} of {})", name, rows.size() + 1, names.size()));
+    options.planner = name;
+    rows.push_back(plan_row(session.training.graph, session, options));
+  }
+  progress.clear();
+  std::ranges::stable_sort(rows, before);
+  (flags.common.json ? print_json : print_table)(session, options, yardstick, rows);
+  const PlanRow& best = rows.front();
+  if (!best.fits)
+    throw BudgetError(names.size() == 1 ? best.refusal : fmt::format("no planner fits; the nearest: {}", best.refusal),
+                      best.missing_bytes.value_or(0));
+  return kDone;
+}
+
+}  // namespace
+
+Run add_compare(CLI::App& command) {
+  auto flags = std::make_shared<Flags>();
+  add_model_flags(command, flags->model);
+  add_optimizer_flags(command, flags->training);
+  add_planners_flags(command, flags->plan, flags->planners);
+  add_common_flags(command, flags->common);
+  return [flags] { return compare(*flags); };
+}
+
+}  // namespace outsize::cli

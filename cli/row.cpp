@@ -1,0 +1,122 @@
+#include "row.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "command.h"
+#include "cost/devices.h"
+
+namespace outsize::cli {
+
+Yardstick yardstick_of(const Session& session, const Prepared& keep) {
+  return {.keep_peak_bytes = keep.program.peak_bytes[0],
+          .keep_seconds = keep.predicted.seconds,
+          .lower_bound_seconds = lower_bound_seconds(session.training.graph, session.profile)};
+}
+
+PlanRow row_of(const Prepared& prepared) {
+  PlanRow row;
+  row.planner = prepared.plan.planner;
+  row.fits = true;
+  std::copy(std::begin(prepared.program.peak_bytes), std::end(prepared.program.peak_bytes), row.peak_bytes);
+  row.missing_bytes = 0;
+  row.step_seconds = prepared.predicted.seconds;
+  row.plan_seconds = prepared.plan_seconds;
+  row.figures = figures_of(prepared);
+  return row;
+}
+
+PlanRow row_of(const PrepareOptions& options, const BudgetError& error) {
+  PlanRow row;
+  row.planner = options.planner;
+  row.peak_bytes[0] = options.budgets.device + error.missing_bytes();
+  row.missing_bytes = error.missing_bytes();
+  row.refusal = error.what();
+  return row;
+}
+
+PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  PlanRow row;
+  try {
+    row = row_of(prepare(graph, *session.backend, session.profile, options));
+  } catch (const BudgetError& error) {
+    row = row_of(options, error);
+  } catch (const UserError& error) {  // a planner of chains, say, and a graph that is none
+    row.refusal = error.what();
+  }
+  row.planner = options.planner;  // one that returns another's plan is still itself
+  row.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return row;
+}
+
+nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
+                               const PlanRow& row) {
+  nlohmann::ordered_json object{{"fits", row.fits},
+                                {"model", session.model},
+                                {"backend", session.backend->name()},
+                                {"device", session.profile.device.name},
+                                {"planner", row.planner},
+                                {"budget_bytes", options.budgets.device},
+                                {"missing_bytes", nullptr},
+                                {"keep_peak_bytes", yardstick.keep_peak_bytes},
+                                {"keep_step_s", yardstick.keep_seconds},
+                                {"lower_bound_s", yardstick.lower_bound_seconds},
+                                {"peak_bytes", nullptr},
+                                {"plan_seconds", nullptr}};
+  if (row.plan_seconds) object["plan_seconds"] = *row.plan_seconds;
+  if (row.missing_bytes) {
+    object["missing_bytes"] = *row.missing_bytes;
+    object["peak_bytes"] = row.peak_bytes[0];
+  }
+  if (row.fits) {
+    object["host_bytes"] = row.peak_bytes[1];
+    object["disk_bytes"] = row.peak_bytes[2];
+    object["step_s"] = row.step_seconds;
+    object["ratio_to_bound"] = row.step_seconds / yardstick.lower_bound_seconds;
+    object["ratio_to_keep"] = row.step_seconds / yardstick.keep_seconds;
+    object["swapped_bytes"] = row.figures.swapped_bytes;
+    object["recomputed_ops"] = row.figures.recomputed_ops;
+    object["tiles"] = row.figures.tiles;
+  } else {
+    for (const char* key : {"step_s", "ratio_to_bound", "ratio_to_keep", "swapped_bytes", "recomputed_ops", "tiles"})
+      object[key] = nullptr;
+    object["error"] = row.refusal;
+    object["status"] = kBudgetRefused;
+  }
+  return object;
+}
+
+PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep) {
+  PrepareOptions options = resolve(session, flags, keep);
+  const Device& device = session.profile.device;
+  if (device.name == devices().front().name) return options;
+  if (flags.memory.empty()) options.budgets.device = device.memory_bytes;
+  if (flags.host_memory.empty()) options.budgets.host = device.host_bytes;
+  return options;
+}
+
+std::vector<std::string> planners_named(const std::vector<std::string>& names) {
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    find_planner(name);
+    if (std::ranges::find(found, name) == found.end()) found.push_back(name);
+  }
+  if (found.empty())
+    for (const Planner& planner : planners()) found.emplace_back(planner.name);
+  return found;
+}
+
+void add_planners_flags(CLI::App& command, PlanFlags& flags, std::vector<std::string>& planners) {
+  // One word, so that it does not take MODEL too.
+  command.add_option("--planners", planners, "only these (`outsize planners`) [all]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAMES");
+  add_plan_flags(command, flags);
+  // They are about one plan.
+  for (const char* flag : {"--planner", "--plan", "--dump"}) command.remove_option(command.get_option(flag));
+}
+
+}  // namespace outsize::cli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "session.h"
+
+namespace outsize::cli {
+
+// What plans are compared with.
+struct Yardstick {
+  std::int64_t keep_peak_bytes = 0;
+  double keep_seconds = 0;
+  double lower_bound_seconds = 0;
+};
+Yardstick yardstick_of(const Session& session, const Prepared& keep);
+
+// What one planner makes of a budget: what its plan costs, or why there is none.
+struct PlanRow {
+  std::string planner;
+  bool fits = false;
+  std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier; of a refused one what the device would need, where that is known
+  std::optional<std::int64_t>
+      missing_bytes;  // 0 where it fits; none where the planner has no plan for the graph, whatever the budget
+  double step_seconds = 0;
+  std::optional<double> plan_seconds;
+  PlanFigures figures;
+  std::string refusal;
+};
+PlanRow row_of(const Prepared& prepared);
+PlanRow row_of(const PrepareOptions& options, const BudgetError& error);
+
+// Plans `graph`; a refusal is a row too.
+PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& options);
+
+// The object that `plan` prints and `compare` has a row of: its keys are what other tools rely on.
+nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
+                               const PlanRow& row);
+
+// As resolve(), but a device that is not here has what its description says, not what is free on this machine.
+PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep = nullptr);
+
+// The planners of a list of names, in its order; all of them where it is empty. Throws UserError for a name that is none.
+std::vector<std::string> planners_named(const std::vector<std::string>& names);
+// Adds --planners and what of the flags of a plan has a meaning for several planners at once.
+void add_planners_flags(CLI::App& command, PlanFlags& flags, std::vector<std::string>& planners);
+
+}  // namespace outsize::cli

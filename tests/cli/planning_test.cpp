@@ -1,0 +1,263 @@
+// Whether, how and how far a model fits: compare, fit, plan --explain, and what a refusal advises.
+#include <algorithm>
+#include <sstream>
+
+#include "cli.h"
+
+namespace outsize {
+namespace {
+
+std::vector<std::string> planner_names(const Json& planners) {
+  std::vector<std::string> names;
+  for (const Json& row : planners["rows"]) names.push_back(row["name"]);
+  return names;
+}
+
+// The lines of a table: from the one that begins with "planner" on.
+std::vector<std::string> table_of(const std::string& text) {
+  std::istringstream lines(text);
+  std::vector<std::string> table;
+  for (std::string line; std::getline(lines, line);)
+    if (!table.empty() || line.starts_with("planner")) table.push_back(line);
+  return table;
+}
+
+void expect_aligned(const std::vector<std::string>& table) {
+  ASSERT_FALSE(table.empty());
+  for (const std::string& line : table) EXPECT_EQ(line.size(), table.front().size()) << line;
+}
+
+TEST_F(Cli, ComparesEveryPlanner) {
+  const Json object = json("compare " + kModel + " --memory 95%");
+  std::vector<std::string> expected = planner_names(json("planners")), found;
+  for (const Json& row : object["rows"]) found.push_back(row["planner"]);
+  std::ranges::sort(expected);
+  std::ranges::sort(found);
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(object["fits"], true);
+}
+
+// A row is what `plan` says of that planner, but for the time of planning.
+TEST_F(Cli, ARowIsAPlansAnswer) {
+  const std::string budget = " --memory 95%";
+  const Json object = json("compare " + kModel + budget + " --planners recompute-cheap,keep");
+  ASSERT_EQ(object["rows"].size(), 2U);
+  for (Json row : object["rows"]) {
+    const std::string name = row["planner"];
+    const Result result = run("plan " + kModel + budget + " --json --planner " + name);
+    Json plan = Json::parse(result.out);
+    EXPECT_EQ(result.status, row["fits"] ? 0 : 1);
+    for (const char* advice : {"smallest_budget_bytes", "fitting_planners", "fitting_batch", "peak_at"}) plan.erase(advice);
+    // The advice stands in the place of the refusal's last sentence.
+    for (const char* other : {"plan_seconds", "error"}) {
+      plan.erase(other);
+      row.erase(other);
+    }
+    EXPECT_EQ(row, plan);
+  }
+  // 95 % of what keep needs is not enough for keep, and is for the other.
+  EXPECT_EQ(object["rows"][0]["planner"], "recompute-cheap");
+  EXPECT_EQ(object["rows"][0]["fits"], true);
+  EXPECT_EQ(object["rows"][1]["fits"], false);
+  const std::int64_t keep = object["rows"][1]["keep_peak_bytes"], budget_bytes = object["budget_bytes"];
+  EXPECT_EQ(object["rows"][1]["missing_bytes"], keep - budget_bytes);
+}
+
+TEST_F(Cli, ComparedPlannersAreInOrder) {
+  for (const char* budget : {"", " --memory 95%"}) {
+    const Json rows = json("compare " + kModel + budget)["rows"];
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+      const Json &a = rows[i - 1], &b = rows[i];
+      EXPECT_GE(a["fits"].get<bool>(), b["fits"].get<bool>());
+      if (b["fits"]) {
+        EXPECT_LE(a["step_s"], b["step_s"]);
+      } else if (!a["fits"].get<bool>() && b["missing_bytes"].is_number()) {
+        EXPECT_LE(a["missing_bytes"], b["missing_bytes"]);
+      }
+    }
+  }
+  const Result text = run("compare " + kModel + " --memory 95%");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_EQ(text.err, "");  // no progress where there is no terminal
+  expect_aligned(table_of(text.out));
+}
+
+TEST_F(Cli, NoneOfTheComparedFits) {
+  const Result result = run("compare " + kModel + " --memory 64KiB --json --planners keep,recompute-cheap");
+  EXPECT_EQ(result.status, 1);
+  const Json object = Json::parse(result.out);
+  EXPECT_EQ(object["fits"], false);
+  EXPECT_EQ(object["rows"].size(), 2U);
+  for (const Json& row : object["rows"]) EXPECT_TRUE(row["step_s"].is_null());
+}
+
+// What fit finds, plan confirms: the largest fits with the same figures, and one more does not.
+class Fitted : public Cli {
+ protected:
+  void expect_largest(const std::string& model, const std::string& rest, const std::string& by, double step) const {
+    const Json object = json("fit " + model + rest + " --planners keep,recompute-cheap --by " + by);
+    ASSERT_EQ(object["rows"].size(), 2U);
+    for (const Json& row : object["rows"]) {
+      const double largest = row["largest"];
+      const std::string plan = "plan " + model + rest + " --json --planner " + row["planner"].get<std::string>() + " --" + by + " ";
+      const Json fits = Json::parse(run(plan + fmt::format("{}", largest)).out);
+      EXPECT_EQ(fits["fits"], true) << plan << largest;
+      EXPECT_EQ(fits["peak_bytes"], row["peak_bytes"]);
+      EXPECT_EQ(fits["step_s"], row["step_s"]);
+      EXPECT_NEAR(row["throughput"].get<double>(), row["batch"].get<double>() / row["step_s"].get<double>(), 1e-6);
+      const Json refused = Json::parse(run(plan + fmt::format("{}", largest + step)).out);
+      EXPECT_EQ(refused["fits"], false) << plan << largest + step;
+      EXPECT_EQ(refused["missing_bytes"], row["missing_bytes"]);
+    }
+    EXPECT_GE(object["rows"][1]["largest"], object["rows"][0]["largest"]);
+  }
+};
+
+TEST_F(Fitted, Batch) { expect_largest("resnet18 --width 0.125 --image 32 --classes 5", " --memory 6MiB", "batch", 1); }
+TEST_F(Fitted, BatchOfTokens) { expect_largest("gpt2 --width 0.1 --seq 16 --classes 50", " --memory 40MiB", "batch", 1); }
+TEST_F(Fitted, Width) { expect_largest("vgg11 --image 32 --batch 2 --classes 5", " --memory 20MiB", "width", 1.0 / 16); }
+// Four poolings that are joined again: multiples of 16.
+TEST_F(Fitted, Image) { expect_largest("unet2d --width 0.0625 --batch 1", " --memory 8MiB", "image", 16); }
+TEST_F(Fitted, Volume) { expect_largest("unet3d --width 0.0625 --batch 1", " --memory 8MiB", "image", 8); }
+
+TEST_F(Fitted, BatchOfAFile) {
+  std::filesystem::copy(OUTSIZE_SKELETON, path("s.graph"));
+  // Its reshape is for two samples alone.
+  EXPECT_EQ(json("fit s.graph --planners keep --memory 1GiB")["rows"][0]["largest"], 2);
+}
+
+TEST_F(Fitted, Depth) {
+  const std::string rest = " --width 0.125 --image 32 --batch 4 --classes 5 --planners keep ";
+  const std::int64_t deeper = json("plan resnet101 --width 0.125 --image 32 --batch 4 --classes 5 --planner keep")["peak_bytes"];
+  const Json row = json(fmt::format("fit resnet18{} --by depth --memory {}", rest, deeper))["rows"][0];
+  EXPECT_EQ(row["largest"], 101);
+  EXPECT_EQ(row["model"], "resnet101");
+  EXPECT_EQ(row["peak_bytes"], deeper);
+  EXPECT_EQ(json(fmt::format("fit resnet152{} --by depth --memory {}", rest, deeper - 1))["rows"][0]["largest"], 50);
+}
+
+TEST_F(Fitted, NothingFits) {
+  const Result result = run("fit resnet18 --image 32 --memory 1MiB --json --planners keep");
+  EXPECT_EQ(result.status, 1);
+  const Json object = Json::parse(result.out);
+  EXPECT_EQ(object["fits"], false);
+  EXPECT_TRUE(object["rows"][0]["largest"].is_null());
+}
+
+TEST_F(Fitted, ATable) {
+  const Result result = run("fit " + kModel.substr(0, kModel.find(" --batch")) + " --memory 4MiB --planners keep,recompute-cheap");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  expect_aligned(table_of(result.out));
+}
+
+// The network of tests/skeleton under plans by hand. z is f32[2, 8, 16, 12]: 3072 elements, 12288 bytes.
+class Explained : public Cli {
+ protected:
+  Json explain(const std::string& plan, const std::string& value, const std::string& more = "") const {
+    std::filesystem::copy(OUTSIZE_SKELETON, path("s.graph"), std::filesystem::copy_options::skip_existing);
+    write("s.plan", plan);
+    return json("plan s.graph --plan s.plan --explain " + value + more);
+  }
+  // The texts of its events, in the order of the steps.
+  static std::vector<std::string> events(const Json& object) {
+    std::vector<std::string> texts;
+    for (const Json& event : object["events"]) texts.push_back(event["text"]);
+    return texts;
+  }
+  using Texts = std::vector<std::string>;
+};
+
+TEST_F(Explained, Kept) {
+  const Json object = explain("plan skeleton by hand\nrest\n", "z", " --device v100-pcie");
+  EXPECT_EQ(object["residency"], Json({"kept"}));
+  EXPECT_EQ(object["bytes"], 12288);
+  EXPECT_EQ(object["producer"], "bn.apply");
+  Texts users;
+  for (const Json& use : object["uses"]) users.push_back(use["op"]);
+  std::ranges::sort(users);
+  EXPECT_EQ(users, (Texts{"bn.apply.relu_grad", "conv2", "conv2.grad_weight"}));
+  EXPECT_EQ(events(object), Texts{"made by op bn.apply"});
+  ASSERT_EQ(object["stays"].size(), 1U);
+  EXPECT_EQ(object["stays"][0]["tier"], "device");
+  // Twice 12288 bytes at 12.2 GB/s, and 5 us to start each copy; the disk writes and reads 2 GB/s.
+  EXPECT_NEAR(object["swap_host_s"].get<double>(), 2 * (5e-6 + 12288 / 12.2e9), 1e-12);
+  EXPECT_GT(object["swap_disk_s"].get<double>(), object["swap_host_s"].get<double>());
+  // A pointwise op is bound by its bytes: y read and z written at 900 GB/s, besides the few of the moments.
+  EXPECT_GE(object["recompute_s"].get<double>(), 5e-6 + 2 * 12288 / 900e9);
+  EXPECT_LE(object["recompute_s"].get<double>(), 5e-6 + 3 * 12288 / 900e9);
+}
+
+TEST_F(Explained, Swapped) {
+  const Json object = explain("plan skeleton by hand\nuntil add\nout z host\ndrop z\nuntil conv2.grad_weight\nin z\nrest\n", "z");
+  EXPECT_EQ(object["residency"], Json({"swapped"}));
+  EXPECT_EQ(events(object), (Texts{"made by op bn.apply", "swapped out to host after op conv2", "dropped after op conv2",
+                                   "swapped in before op conv2.grad_weight"}));
+  Texts tiers;
+  for (const Json& stay : object["stays"]) tiers.push_back(stay["tier"]);
+  std::ranges::sort(tiers);
+  EXPECT_EQ(tiers, (Texts{"device", "device", "host"}));
+  EXPECT_GT(object["idle_s"].get<double>(), 0);
+}
+
+TEST_F(Explained, Recomputed) {
+  const Json object = explain("plan skeleton by hand\nuntil add\ndrop z\nuntil conv2.grad_weight\nrun bn.apply\nrest\n", "z");
+  EXPECT_EQ(object["residency"], Json({"recomputed"}));
+  EXPECT_EQ(events(object),
+            (Texts{"made by op bn.apply", "dropped after op conv2", "made again by op bn.apply for op conv2.grad_weight"}));
+}
+
+TEST_F(Explained, TiledAndStreamed) {
+  const std::string plan =
+      "plan skeleton by hand\nstream x host\npass r.s driver=skip grid=[1, 1, 2, 1] ops=[shortcut]\n"
+      "pass r.a driver=y grid=[1, 1, 2, 1] ops=[conv1]\nuntil shortcut.grad_weight\n"
+      "pass r.b driver=grad.a grid=[1, 1, 2, 1] ops=[shortcut.grad_weight]\nuntil conv1.grad_weight\n"
+      "pass r.c driver=bn.apply.grad_apply grid=[1, 1, 2, 1] ops=[conv1.grad_weight]\nrest\n";
+  const Json y = explain(plan, "y");
+  EXPECT_EQ(y["residency"], Json({"tiled"}));
+  EXPECT_EQ(events(y), Texts{"made tile by tile in pass r.a"});
+  const Json x = explain(plan, "x");
+  EXPECT_EQ(x["residency"], Json({"streamed"}));
+  EXPECT_TRUE(x["recompute_s"].is_null());
+  for (const Json& use : x["uses"]) EXPECT_TRUE(use.contains("pass")) << use;
+}
+
+TEST_F(Explained, Text) {
+  const std::string plan = "plan " + kModel + " --planner recompute-cheap --explain ";
+  const Result result = run(plan + "layer1.0.relu1");
+  EXPECT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"recomputed, by recompute-cheap", "made again by op layer1.0.bn1 for op ", "to swap", "the peak of"})
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  EXPECT_NE(run(plan + "conv1.weight").out.find("not possible: no op makes it"), std::string::npos);
+  EXPECT_NE(run(plan + "conv1.weight.next").out.find("not possible: its op changes states"), std::string::npos);
+}
+
+// All that a refusal says would help does.
+TEST_F(Cli, AdviceIsTrue) {
+  const Json keep = json("plan " + kModel + " --planner keep");
+  for (const std::string command : {"plan ", "train "}) {
+    const Result result = run(command + kModel + " --planner keep --memory 95% --json");
+    EXPECT_EQ(result.status, 1);
+    const Json object = Json::parse(result.out);
+    // keep has one plan; less than its peak will not do.
+    EXPECT_EQ(object["smallest_budget_bytes"], keep["peak_bytes"]);
+    EXPECT_NE(std::ranges::find(object["fitting_planners"], Json("recompute-cheap")), object["fitting_planners"].end());
+    for (const Json& planner : object["fitting_planners"])
+      EXPECT_EQ(run("plan " + kModel + fmt::format(" --memory {} --planner ", object["budget_bytes"].get<std::int64_t>()) +
+                    planner.get<std::string>())
+                    .status,
+                0);
+    const std::string budget = fmt::format(" --planner keep --memory {} --batch ", object["budget_bytes"].get<std::int64_t>());
+    const std::string model = "plan resnet18 --width 0.125 --image 32 --classes 5" + budget;
+    const std::int64_t batch = object["fitting_batch"];
+    EXPECT_EQ(run(model + std::to_string(batch)).status, 0) << batch;
+    EXPECT_EQ(run(model + std::to_string(batch + 1)).status, 1) << batch;
+    EXPECT_NE(object["error"].get<std::string>().find("the peak is at op "), std::string::npos);
+    EXPECT_EQ("outsize: " + object["error"].get<std::string>() + "\n", result.err);
+    EXPECT_NE(result.err.find(fmt::format("--memory {} (", keep["peak_bytes"].get<std::int64_t>())), std::string::npos)
+        << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace outsize
