@@ -366,7 +366,7 @@ const Case kCases[]{
     {"explain_and_dump", "plan good.graph --explain y --dump plan", 2, "give --dump or --explain, not both"},
     {"explain_elsewhere", "train good.graph --explain y", 2, "--explain: `train` has no such flag; it belongs to `plan`"},
     {"compare_planner", "compare good.graph --planners keep,kepp", 2, "there is no planner 'kepp'; did you mean 'keep'?"},
-    {"compare_dump", "compare good.graph --dump plan", 2, "--dump: `compare` has no such flag"},
+    {"compare_dump", "compare good.graph --dump graph", 2, "--dump: `compare` has no such flag"},
     {"compare_none_fits", "compare good.graph --memory 1KiB", 1, "more than the 1.00 KiB given"},
     {"compare_one_does_not_fit", "compare good.graph --planners keep --memory 1KiB", 1, "outsize: planner keep needs"},
     {"fit_percentage", "fit resnet18 --memory 40%", 2, "--memory: a percentage of what `keep` needs has no meaning while the size"},
