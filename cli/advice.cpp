@@ -104,9 +104,8 @@ std::string with_advice(const std::string& refusal, const PrepareOptions& option
     text += fmt::format(" --memory {} ({}) would do with {}.", *advice.smallest_budget, format_bytes(*advice.smallest_budget), who);
   }
   if (!advice.fitting_planners.empty())
-    text += fmt::format(" In the {} given, planner{} {} fit{}.", format_bytes(options.budgets.device),
-                        advice.fitting_planners.size() == 1 ? "" : "s", listed(advice.fitting_planners),
-                        advice.fitting_planners.size() == 1 ? "s" : "");
+    text += fmt::format(" In the same budget planner{} {} fit{}.", advice.fitting_planners.size() == 1 ? "" : "s",
+                        listed(advice.fitting_planners), advice.fitting_planners.size() == 1 ? "s" : "");
   if (advice.fitting_batch) text += fmt::format(" --batch {} fits with {}.", *advice.fitting_batch, who);
   text.pop_back();  // messages end without a full stop
   return text;

@@ -256,10 +256,10 @@ void print_explanation(const Session& session, const Prepared& prepared, const E
   if (!explanation.idle.empty())
     summary.row("idle for", fmt::format("{} between {}", format_seconds(explanation.idle_seconds), explanation.idle));
   const double host = explanation.host_out_seconds + explanation.host_in_seconds;
-  summary.row("to swap",
-              fmt::format("{} out and {} in over the link of {}; with disk {}", format_seconds(explanation.host_out_seconds),
-                          format_seconds(explanation.host_in_seconds), session.profile.device.name,
-                          format_seconds(host + explanation.disk_out_seconds + explanation.disk_in_seconds)));
+  summary.row("to swap", fmt::format("{} out and {} in over the link of {}, {} than it is idle; with disk {}",
+                                     format_seconds(explanation.host_out_seconds), format_seconds(explanation.host_in_seconds),
+                                     session.profile.device.name, host <= explanation.idle_seconds ? "no longer" : "longer",
+                                     format_seconds(host + explanation.disk_out_seconds + explanation.disk_in_seconds)));
   if (explanation.recompute_seconds)
     summary.row("to recompute",
                 fmt::format("{}, op {} once", format_seconds(*explanation.recompute_seconds), graph.op(value.producer).name));

@@ -203,7 +203,7 @@ void print_table(const Flags& flags, const Session& session, const PrepareOption
   for (const Reach& reach : reaches) {
     const std::string missing = reach.missing_above > 0 ? format_bytes(reach.missing_above) : "-";
     if (!reach.row.fits) {
-      table.row({reach.planner, "none", "-", "-", "-", missing});
+      table.row({reach.planner, reach.search.stopped() ? "none tried" : "none", "-", "-", "-", missing});
       continue;
     }
     const std::string largest = axis.size(reach.search.largest()).dump() + (reach.search.stopped() ? " or more" : "");
@@ -272,7 +272,9 @@ int fit(Flags flags) {
   if (std::ranges::any_of(reaches, [](const Reach& reach) { return reach.row.fits; })) return kDone;
   const Reach& nearest = *std::ranges::min_element(
       reaches, {}, [](const Reach& reach) { return reach.row.missing_bytes.value_or(std::numeric_limits<std::int64_t>::max()); });
-  throw BudgetError(fmt::format("no {} fits: {}", flags.by, nearest.row.refusal), nearest.row.missing_bytes.value_or(0));
+  const bool stopped = std::ranges::any_of(reaches, [](const Reach& reach) { return reach.search.stopped(); });
+  throw BudgetError(fmt::format("no {}{} fits: {}", flags.by, stopped ? " that was tried" : "", nearest.row.refusal),
+                    nearest.row.missing_bytes.value_or(0));
 }
 
 }  // namespace

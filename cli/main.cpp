@@ -63,7 +63,7 @@ A SIZE is a number of bytes, or has KiB, MiB, GiB or TiB: 512MiB, 1.5GiB. --memo
 percentage of what holding everything would take: 40%.
 
 Examples:
-  outsize compare densenet121 --image 64 --width 0.25 --memory 80%
+  outsize compare resnet18 --batch 64 --image 64 --memory 95%
   outsize compare vgg16 --batch 32 --device rtx3090 --planners keep,recompute-cheap
 
 Exit status: 0 at least one fits; 1 none does; 2 bad input; 3 an internal check failed.

@@ -148,6 +148,18 @@ TEST_F(Fitted, NothingFits) {
   EXPECT_TRUE(object["rows"][0]["largest"].is_null());
 }
 
+// No planner takes less than no time, so each is asked of one size: the model's own batch of 8.
+TEST_F(Fitted, StopsWhereAPlannerTakesTooLong) {
+  const std::string fit = "fit " + kSizes + " --memory 1GiB --probe-limit 0 --planners keep";
+  const Json row = json(fit)["rows"][0];
+  EXPECT_EQ(row["largest"], 8);
+  EXPECT_EQ(row["stopped"], true);
+  EXPECT_NE(run(fit).out.find("8 or more"), std::string::npos);
+  const Result refused = run("fit " + kSizes + " --memory 1MiB --probe-limit 0 --planners keep");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("no batch that was tried fits: "), std::string::npos) << refused.err;
+}
+
 TEST_F(Fitted, ATable) {
   const Result result = run("fit " + kSizes + " --memory 4MiB --planners keep,recompute-cheap");
   EXPECT_EQ(result.status, 0) << result.err;
