@@ -38,23 +38,30 @@ std::optional<Prepared> try_plan(const Graph& graph, Session& session, const Pre
   return std::nullopt;
 }
 
-// Between the budget that was refused and one that will do, halving. A plan needs no more than its peak, so each that fits takes
-// the upper end there at once.
+// Doubles what was refused until it will do, then halves in between. A plan's peak is tried first: it is enough for planners that
+// would make the same plan for less.
 void find_budget(Session& session, PrepareOptions options, const BudgetError& refusal, Advice& advice) {
   constexpr int kDoublings = 6;
   const Deadline deadline(kBudgetSeconds);
   std::int64_t refused = options.budgets.device, wanted = refused + refusal.missing_bytes();
   for (int attempt = 0; !deadline.passed(); ++attempt) {
     options.budgets.device = wanted;
+    std::int64_t peak = 0;
     if (const std::optional<Prepared> found = try_plan(session.training.graph, session, options)) {
-      advice.smallest_budget = found->program.peak_bytes[0];
+      peak = found->program.peak_bytes[0];
+      advice.smallest_budget = wanted;
       advice.peak = describe(session.training.graph, found->program, peak_of(found->program).instruction);
     } else {
       refused = wanted;
       if (!advice.smallest_budget && attempt == kDoublings) return;
     }
-    if (advice.smallest_budget && *advice.smallest_budget - refused <= kAlignment) return;
-    wanted = advice.smallest_budget ? refused + (*advice.smallest_budget - refused) / 2 : 2 * wanted;
+    if (!advice.smallest_budget) {
+      wanted *= 2;
+      continue;
+    }
+    const std::int64_t enough = *advice.smallest_budget;
+    if (enough - refused <= kAlignment) return;
+    wanted = refused < peak && peak < enough ? peak : refused + (enough - refused) / 2;
   }
 }
 
