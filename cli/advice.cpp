@@ -101,10 +101,14 @@ std::string listed(const std::vector<std::string>& names) {
   return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-std::string with_advice(const std::string& refusal, const PrepareOptions& options, const Advice& advice) {
+std::string with_advice(const BudgetError& error, const PrepareOptions& options, const Advice& advice) {
+  const std::string refusal = error.what();
   if (!advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch) return refusal;
   // Numbers have a point too, but no blank behind it.
   std::string text = refusal.substr(0, refusal.find(". ")) + ".";
+  // A planner's own words need not have everything.
+  if (const std::int64_t missing = error.missing_bytes(); refusal.find(std::to_string(missing)) == std::string::npos)
+    text += fmt::format(" {} ({} bytes) are missing.", format_bytes(missing), missing);
   const std::string who = options.plan_text.empty() ? "planner " + options.planner : "the plan";
   if (advice.smallest_budget) {
     if (refusal.find("the peak is at") == std::string::npos) text += fmt::format(" The peak is at {}.", advice.peak);
@@ -121,7 +125,7 @@ std::string with_advice(const std::string& refusal, const PrepareOptions& option
 }  // namespace
 
 AdvisedError::AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice)
-    : BudgetError(with_advice(refusal.what(), options, advice), refusal.missing_bytes()), advice_(std::move(advice)) {}
+    : BudgetError(with_advice(refusal, options, advice), refusal.missing_bytes()), advice_(std::move(advice)) {}
 
 Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind) {
   if (is_file(model) || model.own_sizes) return {};
