@@ -105,7 +105,8 @@ std::string with_advice(const BudgetError& error, const PrepareOptions& options,
   const std::string refusal = error.what();
   if (!advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch) return refusal;
   // Numbers have a point too, but no blank behind it.
-  std::string text = refusal.substr(0, refusal.find(". ")) + ".";
+  std::string text = refusal.substr(0, refusal.find(". "));
+  if (!text.ends_with(".")) text += ".";
   // A planner's own words need not have everything.
   if (const std::int64_t missing = error.missing_bytes(); refusal.find(std::to_string(missing)) == std::string::npos)
     text += fmt::format(" {} ({} bytes) are missing.", format_bytes(missing), missing);
