@@ -102,7 +102,11 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
     user_error("--spill: '{}' is not a directory", flags.spill);
   options.budgets.spill = !flags.spill.empty();
-  if (!flags.host_memory.empty()) options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
+  if (!flags.host_memory.empty()) {
+    options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
+    if (options.budgets.host == 0)
+      user_error("--host-memory: 0 bytes hold nothing; leave the flag out, or choose a planner that does not swap");
+  }
   if (!flags.spill_limit.empty()) options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
   return options;
 }

@@ -72,15 +72,16 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
   summary.row("swapped", fmt::format("{} a step", format_bytes(figures.swapped_bytes)));
   summary.row("recomputed", fmt::format("{} ops a step", figures.recomputed_ops));
   summary.row("tiles", fmt::format("{}", figures.tiles));
-  summary.row("loss", fmt::format("{:.6g} → {:.6g} in {} step{}", losses.values.front(), losses.values.back(), losses.values.size(),
-                                  losses.values.size() == 1 ? "" : "s"));
+  if (!losses.values.empty())
+    summary.row("loss", fmt::format("{:.6g} → {:.6g} in {} step{}", losses.values.front(), losses.values.back(),
+                                    losses.values.size(), losses.values.size() == 1 ? "" : "s"));
   if (run.evaluation) {
     std::string text = fmt::format("loss {:.6g}", run.evaluation->loss);
     if (run.evaluation->rows > 0) text += fmt::format(", accuracy {:.1f} %", 100 * run.evaluation->accuracy());
     if (run.evaluation->correct5 > 0) text += fmt::format(", top five {:.1f} %", 100 * run.evaluation->accuracy5());
     summary.row("evaluation", text + fmt::format(" of {} samples", run.evaluation->samples));
   }
-  if (!run.stopped_by.empty()) summary.row("stopped", fmt::format("by {} after step {}", run.stopped_by, trainer.steps()));
+  if (!run.stopped_by.empty()) summary.row("stopped", fmt::format("by {} after step {}", run.stopped_by, run.steps_made()));
   const double total = computed + loader.waited_seconds();
   summary.row("waited", fmt::format("{:.1f} % of the time for data", 100 * loader.waited_seconds() / std::max(total, 1e-9)));
   if (loader.skipped() > 0) summary.row("skipped", fmt::format("{} samples that could not be read", loader.skipped()));
@@ -120,7 +121,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"tiles", figures.tiles},
       {"params_sha256", trainer.parameters_sha256()},
       {"states_sha256", trainer.states_sha256()},
-      {"steps_made", trainer.steps()},
+      {"steps_made", run.steps_made()},
       {"samples", losses.samples},
       {"waited_s", loader.waited_seconds()},
       {"skipped_samples", loader.skipped()},
@@ -156,6 +157,7 @@ void check_writable(const std::string& path) {
 LoaderOptions loader_options(const TrainFlags& flags, bool training) {
   LoaderOptions options;
   options.shuffle = training && flags.shuffle == "on";
+  options.replace = training;
   options.strict = flags.strict;
   options.seed = flags.common.seed;
   options.threads = static_cast<int>(flags.load_threads);
@@ -199,6 +201,7 @@ void check_schedule(const TrainFlags& flags) {
 
 // The extents that stand for each sample's own are 0.
 BatchSpec with_own_sizes(BatchSpec spec) {
+  spec.x_shape[0] = spec.y_shape[0] = 1;
   const Dims x = spec.x_shape;
   const int positions = x.rank() - 2, leading = spec.y_shape.rank() - positions;
   if (positions < 1) user_error("--image own: the model takes {}, not images", to_string(without_first(x)));
@@ -211,21 +214,26 @@ BatchSpec with_own_sizes(BatchSpec spec) {
   return spec;
 }
 
-// The shape of a batch of the largest sample: what fits it should fit them all.
-Dims largest_sample(const Dataset& dataset) {
+// Shapes of samples that are planned for before the first step.
+constexpr std::size_t kShapesTried = 32;
+
+// The shapes of batches of one sample, the largest first, not more than are tried: what fits those should fit them all.
+std::vector<Dims> largest_samples(const Dataset& dataset) {
   if (dataset.size() == 0) user_error("--image own: the sizes of {} have no end; give a count", dataset.name());
-  Dims largest;
+  std::vector<Dims> shapes;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     try {
-      const Dims extents = dataset.open(i)->x_extents();
-      if (largest.rank() == 0 || extents.product() > largest.product()) largest = extents;
+      Dims shape{1};
+      for (std::int64_t extent : dataset.open(i)->x_extents()) shape.push_back(extent);
+      if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
+      shapes.push_back(shape);
+      std::stable_sort(shapes.begin(), shapes.end(), [](const Dims& a, const Dims& b) { return a.product() > b.product(); });
+      if (shapes.size() > kShapesTried) shapes.pop_back();
     } catch (const SampleError&) {  // the loader tells of it when it comes to it
     }
   }
-  if (largest.rank() == 0) user_error("{}: not one of its {} samples can be read", dataset.name(), dataset.size());
-  Dims shape{1};
-  for (std::int64_t extent : largest) shape.push_back(extent);
-  return shape;
+  if (shapes.empty()) user_error("{}: not one of its {} samples can be read", dataset.name(), dataset.size());
+  return shapes;
 }
 
 // Throws UserError unless two graphs of a model have the same parameters and states.
@@ -263,11 +271,15 @@ bool takes_last_batch(const ModelFlags& model, const Loader& loader, const Batch
   try {
     load_model(model, shape);
     return true;
-  } catch (const UserError& error) {
-    fmt::print(stderr, "outsize: {}: the last {} of {} samples are left out: {}\n", loader.dataset().name(), samples,
-               loader.dataset().size(), error.what());
+  } catch (const UserError&) {
     return false;
   }
+}
+
+void say_left_out(const Loader& loader, const BatchSpec& spec) {
+  const std::int64_t samples = loader.dataset().size() % spec.batch();
+  fmt::print(stderr, "outsize: {}: the model takes no batch of {}, so that the last {} of {} samples are left out of each epoch\n",
+             loader.dataset().name(), samples, samples, loader.dataset().size());
 }
 
 std::unique_ptr<Loader> make_loader(const TrainFlags& flags, std::shared_ptr<const Dataset> dataset, const BatchSpec& spec,
@@ -275,6 +287,14 @@ std::unique_ptr<Loader> make_loader(const TrainFlags& flags, std::shared_ptr<con
   LoaderOptions options = loader_options(flags, training);
   auto loader = std::make_unique<Loader>(dataset, spec, options);
   if (flags.model.own_sizes || takes_last_batch(flags.model, *loader, spec)) return loader;
+  // Evaluation counts every sample: a somewhat smaller batch may leave a rest that the model takes.
+  for (BatchSpec smaller = spec; !training && smaller.batch() > 1;) {
+    smaller.x_shape[0] = smaller.y_shape[0] = smaller.batch() - 1;
+    loader = std::make_unique<Loader>(dataset, smaller, options);
+    if (takes_last_batch(flags.model, *loader, smaller)) return loader;
+  }
+  if (!training) loader = std::make_unique<Loader>(dataset, spec, options);
+  say_left_out(*loader, spec);
   options.drop_last = true;
   return std::make_unique<Loader>(std::move(dataset), spec, options);
 }
@@ -296,16 +316,28 @@ std::unique_ptr<Loader> make_eval_loader(const TrainFlags& flags, const BatchSpe
 
 // Programs that the run will need, made beforehand, so that a budget they cannot meet shows before the first step.
 void expect_programs(Trainer& trainer, const TrainFlags& flags, const Loader& loader, const Loader* eval_loader, Dims x_shape) {
-  if (flags.accumulate > 1) trainer.expect(StepKind::first, x_shape);
-  if (flags.accumulate > 2) trainer.expect(StepKind::more, x_shape);
-  if (flags.model.own_sizes) return;  // the largest is in x_shape; the others are made when they come
+  const auto expect_step = [&](const Dims& shape) {
+    trainer.expect(flags.accumulate > 1 ? StepKind::last : StepKind::whole, shape);
+    if (flags.accumulate > 1) trainer.expect(StepKind::first, shape);
+    if (flags.accumulate > 2) trainer.expect(StepKind::more, shape);
+  };
+  expect_step(x_shape);
+  if (flags.model.own_sizes) {
+    for (const Dims& shape : largest_samples(loader.dataset())) expect_step(shape);
+    if (eval_loader)
+      for (const Dims& shape : largest_samples(eval_loader->dataset())) trainer.expect(StepKind::evaluate, shape);
+    return;
+  }
   const auto last = [&](const Loader& from) {
     x_shape[0] = from.samples_of(std::max<std::int64_t>(from.batches_per_epoch() - 1, 0));
     return x_shape;
   };
   if (eval_loader) {
-    if (eval_loader->batches_per_epoch() > 1) trainer.expect(StepKind::evaluate, x_shape);
+    const Dims before = x_shape;
+    x_shape[0] = eval_loader->samples_of(0);
+    trainer.expect(StepKind::evaluate, x_shape);
     trainer.expect(StepKind::evaluate, last(*eval_loader));
+    x_shape = before;
   }
   if (flags.accumulate == 1) trainer.expect(StepKind::whole, last(loader));
 }
@@ -343,8 +375,7 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
 
   if (!flags.weights.empty()) load_weights(trainer, flags.weights);
-  const std::int64_t begun = flags.resume ? 0 : trainer.steps();  // --weights may bring steps made before
-  TrainingRun run(session, flags, trainer, loader, eval_loader, begun + steps);
+  TrainingRun run(session, flags, trainer, loader, eval_loader, steps);
   if (flags.resume) run.resume();
   run.run();
   if (!flags.save.empty()) trainer.save(flags.save);
@@ -353,7 +384,8 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
     print_json(session, trainer, loader, run, options, flags.accumulate);
   else
     print_summary(session, trainer, loader, run, options);
-  return kDone;
+  constexpr int kSignalled = 128;  // as shells have it
+  return run.signal != 0 ? kSignalled + run.signal : kDone;
 }
 
 int train(TrainFlags flags) {
@@ -372,7 +404,7 @@ int train(TrainFlags flags) {
   const std::shared_ptr<const Dataset> dataset = make_dataset(flags.data, data);
   const std::unique_ptr<Loader> loader = make_loader(flags, dataset, spec, true);
   const std::unique_ptr<Loader> eval_loader = make_eval_loader(flags, spec, data);
-  if (own) session.use(make_step_graph(load_model(flags.model, largest_sample(*dataset)), kind, flags.training));
+  if (own) session.use(make_step_graph(load_model(flags.model, largest_samples(*dataset).front()), kind, flags.training));
   if (dump_graph(session, flags.model, flags.plan)) return kDone;
   const std::int64_t steps = count_steps(flags, *loader);
   flags.learning_rate.kind = parse_schedule(flags.schedule);
@@ -408,11 +440,13 @@ Run add_train(CLI::App& command) {
   command.add_option("--augment", flags->augment, "flip, crop: draw another view of each sample each epoch")
       ->delimiter(',')
       ->type_name("KINDS");
-  command.add_flag("--strict", flags->strict, "end at the first sample that cannot be read, instead of leaving it out");
+  command.add_flag("--strict", flags->strict,
+                   "end at the first sample that cannot be read, instead of taking the next (in evaluation: leaving it out)");
   add_integer(command, "--load-threads", flags->load_threads, 0, "threads that make batches ahead [2]");
   command.add_option("--eval-data", flags->eval_data, "evaluate on this [the test part of --data]")->type_name("DATA");
   add_integer(command, "--eval-every", flags->eval_every, 1, "evaluate after so many steps [at the end]");
-  add_integer(command, "--patience", flags->patience, 1, "stop after so many evaluations without a lower loss");
+  add_integer(command, "--patience", flags->patience, 1,
+              "stop after so many evaluations without a lower loss; the best weights are then in --checkpoint's best.safetensors");
   add_integer(command, "--print-every", flags->print_every, 1, "steps between lines where there is no terminal [a twentieth]");
   command.add_option("--checkpoint", flags->checkpoint, "write checkpoints there, one at the end or when stopped")
       ->type_name("DIR");

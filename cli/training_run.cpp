@@ -63,6 +63,8 @@ RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, st
       {"--schedule", flags.schedule},
       {"--warm-up", fmt::format("{}", rate.warm_up)},
       {"--patience", fmt::format("{}", flags.patience)},
+      {"--dropout", flags.model.options.dropout < 0 ? "as published" : fmt::format("{}", flags.model.options.dropout)},
+      {"--label-smoothing", fmt::format("{}", flags.model.options.label_smoothing)},
   };
   const auto add = [&](const char* flag, const auto& value) { settings.emplace_back(flag, fmt::format("{}", value)); };
   if (training.optimizer == Optimizer::sgd) {
@@ -111,6 +113,11 @@ TrainingRun::TrainingRun(Session& session, const TrainFlags& flags, Trainer& tra
   state_.settings = settings_of(flags, loader, steps);
   state_.backend = std::string(session.backend->name());
   state_.seed = flags.common.seed;
+  state_.threads = session.threads;
+  state_.begun = trainer.steps();
+  if (!flags.resume && !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint))
+    user_error("--checkpoint: {} holds checkpoints of another run; give --resume to go on with it, or another directory",
+               flags.checkpoint);
   state_.plan = print_plan(trainer.main().graph, trainer.prepared().plan);
   state_.kernels = kernel_table(trainer.main().graph, trainer.prepared().program, *session.backend);
 }
@@ -123,16 +130,19 @@ void TrainingRun::resume() {
   const Checkpoint found = find_checkpoint(flags_.checkpoint);
   expect_same_run(found.state, state_, flags_.checkpoint);
   trainer_.load(SafetensorsFile(found.weights));
-  if (trainer_.steps() != found.state.step)
+  if (trainer_.steps() != found.state.begun + found.state.step)
     user_error("{}: is of step {}, but its description says {}", found.weights, trainer_.steps(), found.state.step);
-  if (found.state.kernels != state_.kernels)
-    fmt::print(stderr, "outsize: {}: some kernels are not those of the checkpoint; results may differ in the last bits\n",
-               flags_.checkpoint);
+  if (!found.passed_over.empty()) fmt::print(stderr, "outsize: passed over: {}\n", found.passed_over);
+  if (!flags_.common.json) fmt::print(stderr, "outsize: goes on after step {}\n", found.state.step);
+  if (!same_kernels(found.state.kernels, state_.kernels) || found.state.threads != state_.threads)
+    fmt::print(stderr, "outsize: {}: {} those of the checkpoint; results may differ in the last bits\n", flags_.checkpoint,
+               found.state.threads != state_.threads ? "the threads are not" : "some kernels are not");
+  state_.begun = found.state.begun;
   state_.best_loss = found.state.best_loss;
   state_.best_step = found.state.best_step;
   state_.stale = found.state.stale;
   saved_ = found.state.step;
-  loader_.seek(batches_of(trainer_.steps()).first);
+  loader_.seek(batches_of(steps_made()).first);
 }
 
 // An epoch's last step takes what is left of it; data without end has none.
@@ -156,13 +166,17 @@ double TrainingRun::make_step(std::int64_t step, double rate) {
 void TrainingRun::run() {
   const StopOnSignal signals;
   Progress progress(!flags_.common.json);
-  first_ = trainer_.steps();
+  first_ = steps_made();
   const bool saves = !flags_.checkpoint.empty();
   const bool exhausted = flags_.patience > 0 && state_.stale >= flags_.patience;
-  if (first_ >= steps_ || exhausted)
-    user_error("there is nothing left to do: {} of {} steps are made{}", first_, steps_,
+  if (first_ >= steps_ || exhausted) {
+    // A command that is repeated until it succeeds has succeeded.
+    fmt::print(stderr, "outsize: there is nothing left to do: {} of {} steps are made{}\n", first_, steps_,
                exhausted ? fmt::format(", and {} evaluations were no better than that of step {}", state_.stale, state_.best_step)
                          : std::string());
+    if (eval_loader_) evaluate(first_);
+    return;
+  }
   // A run that is killed before its first checkpoint would have none.
   if (saves && saved_ < 0) save_checkpoint();
   for (std::int64_t i = first_; i < steps_ && stopped_by.empty(); ++i) {
@@ -182,7 +196,8 @@ void TrainingRun::run() {
     object["samples"] = trainer_.score().samples;
     object["seconds"] = trainer_.step_seconds();
     log_.write(object);
-    if (stop_signal != 0) stopped_by = stop_signal == SIGINT ? "SIGINT" : "SIGTERM";
+    signal = stop_signal;
+    if (signal != 0) stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
     const bool due = flags_.eval_every > 0 && made % flags_.eval_every == 0;
     const bool last = made == steps_ || !stopped_by.empty();
     if (eval_loader_ && (due || last)) evaluate(made);
@@ -199,9 +214,9 @@ void TrainingRun::run() {
 void TrainingRun::say_why_it_stopped() const {
   if (stopped_by == "patience")
     fmt::print(stderr, "outsize: stopped after step {} of {}: {} evaluations were no better than that of step {} (loss {:.6g})\n",
-               trainer_.steps(), steps_, state_.stale, state_.best_step, state_.best_loss);
+               steps_made(), steps_, state_.stale, state_.best_step, state_.best_loss);
   else if (!stopped_by.empty())
-    fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stopped_by, trainer_.steps(), steps_,
+    fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stopped_by, steps_made(), steps_,
                flags_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
 }
 
@@ -215,7 +230,8 @@ void TrainingRun::refuse(double loss, std::int64_t step) const {
 
 void TrainingRun::evaluate(std::int64_t step) {
   Score found;
-  for (std::int64_t k = 0; k < eval_loader_->batches_per_epoch(); ++k) found.add(trainer_.evaluate(eval_loader_->batch(k)));
+  for (std::int64_t k = 0; k < eval_loader_->batches_per_epoch(); ++k)
+    if (const Batch& batch = eval_loader_->batch(k); batch.samples > 0) found.add(trainer_.evaluate(batch));
   if (!std::isfinite(found.loss))
     fmt::print(stderr, "outsize: evaluation after step {}: the loss is {}; does {} hold such numbers?\n", step, found.loss,
                eval_loader_->dataset().name());
@@ -239,7 +255,7 @@ void TrainingRun::note_best(std::int64_t step) {
 }
 
 void TrainingRun::save_checkpoint() {
-  state_.step = trainer_.steps();
+  state_.step = steps_made();
   write_checkpoint(flags_.checkpoint, state_, trainer_);
   saved_ = state_.step;
 }
@@ -261,9 +277,10 @@ void TrainingRun::show(Progress& progress, std::int64_t made, double loss) {
   if (shown.rows > 0) text += fmt::format(" ({:.1f} %)", 100 * shown.accuracy());
   if (evaluation) text += fmt::format("  eval {:.4f}", evaluation->loss);
   if (evaluation && evaluation->rows > 0) text += fmt::format(" ({:.1f} %)", 100 * evaluation->accuracy());
-  text += fmt::format("  {}/step  {}  peak {}  {} left", format_seconds(seconds),
+  text += fmt::format("  {}/step  {}  peak {}", format_seconds(seconds),
                       format_rate(static_cast<double>(recent.samples) / losses.recent_total()),
-                      format_bytes(trainer_.predicted_peak_bytes()), format_seconds(seconds * static_cast<double>(steps_ - made)));
+                      format_bytes(trainer_.predicted_peak_bytes()));
+  if (made < steps_) text += fmt::format("  {} left", format_seconds(seconds * static_cast<double>(steps_ - made)));
   if (!line) return progress.show(text);
   fmt::print(stderr, "{}\n", text);
   since_line_ = {};

@@ -89,7 +89,8 @@ class Log {
 // A training run: its steps, evaluations and checkpoints.
 class TrainingRun {
  public:
-  // `eval_loader` may be null. `steps` counts those made before, too. All of them must outlive the run.
+  // `eval_loader` may be null. `steps` are this run's: those that the weights it begins with have behind them do not count. All of
+  // them must outlive the run.
   TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Loader& loader, Loader* eval_loader, std::int64_t steps);
 
   // Takes up the newest checkpoint of --checkpoint; begins anew, and says so, where there is none. Throws UserError where it is not
@@ -101,6 +102,10 @@ class TrainingRun {
   Losses losses;
   std::optional<Score> evaluation;  // the last
   std::string stopped_by;           // "SIGINT", "SIGTERM", "patience", or empty: all steps were made
+  int signal = 0;                   // that stopped it, or 0
+
+  // Steps made by this run, those before a resumption included.
+  std::int64_t steps_made() const { return trainer_.steps() - state_.begun; }
 
  private:
   struct Batches {

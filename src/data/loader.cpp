@@ -49,6 +49,15 @@ bool agrees(const Dims& found, const Dims& wanted) {
   return true;
 }
 
+// Keeps the first `samples` of a batch that was made for more.
+void shorten(Batch& batch, std::int64_t samples, std::int64_t made_for) {
+  batch.samples = samples;
+  if (samples == 0) return;
+  batch.x.resize(batch.x.size() / static_cast<std::size_t>(made_for) * static_cast<std::size_t>(samples));
+  batch.y.resize(batch.y.size() / static_cast<std::size_t>(made_for) * static_cast<std::size_t>(samples));
+  batch.x_shape[0] = batch.y_shape[0] = samples;
+}
+
 std::int64_t bytes_of(const Dims& shape, DType dtype) { return shape.product() * size_of(dtype); }
 
 }  // namespace
@@ -126,10 +135,12 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   const std::int64_t size = dataset_->size();
   batch.samples = placed.samples;
   std::vector<Unread> bad;
-  for (std::int64_t at = 0; at < placed.samples; ++at)
+  std::int64_t left_out = 0;
+  for (std::int64_t read = 0; read < placed.samples; ++read) {
+    const std::int64_t at = read - left_out;
     for (std::int64_t tried = 0;; ++tried) {
       if (size > 0 && tried == size) user_error("{}: not one of its {} samples can be read", dataset_->name(), size);
-      const std::int64_t place_in_order = size > 0 ? (placed.first + at + tried) % size : placed.first + at;
+      const std::int64_t place_in_order = size > 0 ? (placed.first + read + tried) % size : placed.first + read;
       const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
       try {
         read_sample(number, placed.epoch, at, placed.samples, batch);
@@ -137,8 +148,13 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
       } catch (const SampleError& error) {
         if (options_.strict || size == 0) throw;
         bad.push_back({number, error.what()});
+        if (options_.replace) continue;
+        ++left_out;
+        break;
       }
     }
+  }
+  if (left_out > 0) shorten(batch, placed.samples - left_out, placed.samples);
   return bad;
 }
 
@@ -179,7 +195,7 @@ void Loader::check_integers(std::int64_t number, const std::byte* from, std::int
   const std::int64_t found = find_outside(values, limit, ignored);
   if (found == count) return;
   const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
-  user_error("{}: {} {}{} is not below the model's {} {}", dataset_->sample_name(number), element,
+  user_error("{}: {} {}{} is not one of the model's {} {}", dataset_->sample_name(number), element,
              values[static_cast<std::size_t>(found)], where, limit, counted);
 }
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "data/dataset.h"
 #include "data/batch.h"
+#include "data/dataset.h"
 #include "data/view.h"
 
 namespace outsize {
@@ -19,6 +19,7 @@ struct LoaderOptions {
   bool shuffle = true;                         // each epoch has its own order; otherwise the dataset's
   bool drop_last = false;                      // leave out an epoch's last batch where it is smaller
   bool strict = false;                         // a sample that cannot be read ends the run
+  bool replace = true;                         // … is replaced by the next; otherwise its batch is smaller by it
   Augment augment;                             // how views are drawn
   std::uint64_t seed = 0;                      // decides orders and views
   int threads = 1;                             // that run ahead; 0: batches are made when they are asked for
@@ -36,7 +37,8 @@ struct Unread {
 // neither the number of threads nor what was asked for before changes a bit of it.
 //
 // A sample larger or smaller than the spec's spatial extents is cropped or laid into zeros; an extent 0 in the spec stands for the
-// sample's own, which needs a batch of 1. A sample that cannot be read is replaced by the next in the epoch's order that can.
+// sample's own, which needs a batch of 1. A sample that cannot be read is replaced by the next in the epoch's order that can, or
+// left out.
 class Loader {
  public:
   // Throws UserError when the dataset's samples do not fit the spec.

@@ -93,7 +93,7 @@ Plan plan_by_chain(const PlanRequest& request, std::string_view planner, const C
   };
   if (request.device_budget == 0) return plan_of({});
   // The model of the chain takes a layer's activations for one; the graph's own may need a little more, which is then left free.
-  std::int64_t memory = request.device_budget - made.fixed;
+  std::int64_t memory = limit_of(request) - made.fixed;
   std::optional<BudgetError> refusal;
   for (int attempt = 0; attempt < kAttempts && memory > 0; ++attempt) {
     const auto offloaded = decide(made.chain, memory, std::min(request.profile.device.link_out, request.profile.device.link_in));
@@ -106,11 +106,16 @@ Plan plan_by_chain(const PlanRequest& request, std::string_view planner, const C
     }
   }
   if (refusal) throw *refusal;
-  // With everything out the graph itself may fit where the model does not: then it is the model that lacks a byte.
-  const std::vector<std::int64_t> bytes =
-      tightest_bytes(request, made.lives, {made.runs, all_swaps(made, std::vector<bool>(made.swaps.size(), true))});
-  const auto peak = std::max_element(bytes.begin(), bytes.end());
-  refuse_budget(request, planner, std::max(*peak, request.device_budget + 1), made.runs[at(peak - bytes.begin())]);
+  // What the model needs at least: one layer's own.
+  std::int64_t most = 0;
+  OpId op = made.runs.front();
+  for (std::size_t i = 0; i < made.chain.layers(); ++i) {
+    const std::int64_t needed = std::max(forward_bytes(made.chain, i), backward_bytes(made.chain, i));
+    if (needed <= most) continue;
+    most = needed;
+    op = groups_of(request.graph)[i].forward.front();
+  }
+  refuse_budget(request, planner, std::max(made.fixed + most, request.device_budget + 1), op);
 }
 
 }  // namespace outsize

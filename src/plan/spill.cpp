@@ -195,7 +195,9 @@ class Timer {
 // Host memory first; what does not fit there any more goes to disk, where the request allows it.
 class Tiers {
  public:
-  explicit Tiers(const PlanRequest& request) : request_(request), left_(request.host_budget) {}
+  // `largest`: what goes to disk passes through host memory, a value at a time.
+  Tiers(const PlanRequest& request, std::int64_t total, std::int64_t largest)
+      : request_(request), left_(request.host_budget - (request.spill && total > request.host_budget ? largest : 0)) {}
   Tier take(std::int64_t bytes) {
     if (request_.host_budget == 0) return Tier::host;
     if (bytes > left_ && request_.spill) return Tier::disk;
@@ -256,8 +258,14 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   Plan plan;
   plan.name = request.graph.name;
   plan.planner = planner;
-  Tiers tiers(request);
   const std::vector<Visit> visits = visits_of(request, choice);
+  std::int64_t total = 0, largest = 0;
+  for (const Visit& visit : visits) total += visit.bytes, largest = std::max(largest, visit.bytes);
+  for (const Swap& swap : choice.swaps) {
+    total += lives.all[at(swap.life)].bytes;
+    largest = std::max(largest, lives.all[at(swap.life)].bytes);
+  }
+  Tiers tiers(request, total, largest);
   for (const Visit& visit : visits) {
     if (plan.home.contains(visit.value)) continue;
     const auto known = request.homes.find(request.graph.value(visit.value).name);

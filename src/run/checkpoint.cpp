@@ -1,5 +1,7 @@
 #include "run/checkpoint.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -15,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kFormat = 2;
+constexpr std::uint64_t kFormat = 3;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::size_t kKept = 2;
 
@@ -51,6 +53,20 @@ void remove_others(const std::string& directory) {
     if (!keep) gone.push_back(entry.path());
   }
   for (const fs::path& path : gone) fs::remove(path, error);
+}
+
+// The CRC-32 of a file's bytes.
+std::uint64_t crc32_of(const std::string& path) {
+  const InputFile file(path);
+  constexpr std::int64_t kPart = std::int64_t{1} << 20;
+  std::vector<std::byte> part(static_cast<std::size_t>(std::min(file.size(), kPart)));
+  uLong sum = ::crc32(0, nullptr, 0);
+  for (std::int64_t at = 0; at < file.size(); at += kPart) {
+    const std::span<std::byte> bytes(part.data(), static_cast<std::size_t>(std::min(kPart, file.size() - at)));
+    file.read(at, bytes, "bytes");
+    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
+  }
+  return sum;
 }
 
 void make_directory(const std::string& directory) {
@@ -136,6 +152,8 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
   state.backend = description.text("backend");
   state.seed = description.count("seed");
   state.step = description.size("step");
+  state.begun = description.size("begun");
+  state.threads = description.size("threads");
   state.plan = description.text("plan");
   state.kernels = description.texts("kernels");
   state.best_loss = description.number("best_loss", std::numeric_limits<double>::infinity());
@@ -150,6 +168,8 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
   const InputFile weights(found.weights);
   if (weights.size() != weights_bytes)
     user_error("{}: has {} bytes, but {} says {}", found.weights, weights.size(), path, weights_bytes);
+  if (crc32_of(found.weights) != description.count("weights_crc32"))
+    user_error("{}: is damaged: its checksum is not that of {}", found.weights, path);
   return found;
 }
 
@@ -169,11 +189,14 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
                   {"backend", state.backend},
                   {"seed", state.seed},
                   {"step", state.step},
+                  {"begun", state.begun},
+                  {"threads", state.threads},
                   {"best_loss", std::isfinite(state.best_loss) ? Json(state.best_loss) : Json()},
                   {"best_step", state.best_step},
                   {"stale", state.stale},
                   {"weights", stem + ".safetensors"},
                   {"weights_bytes", InputFile(weights).size()},
+                  {"weights_crc32", crc32_of(weights)},
                   {"kernels", state.kernels},
                   {"plan", state.plan}};
   write_text((fs::path(directory) / (stem + ".json")).string(), json.dump(1) + "\n");
@@ -194,12 +217,22 @@ Checkpoint find_checkpoint(const std::string& directory) {
   const std::vector<std::int64_t> steps = steps_in(directory);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     try {
-      return read_checkpoint(directory, *step);
+      Checkpoint found = read_checkpoint(directory, *step);
+      found.passed_over = wrong.empty() ? wrong : wrong.substr(2);
+      return found;
     } catch (const UserError& error) {
       wrong += fmt::format("; {}", error.what());
     }
   }
   user_error("{}: holds no whole checkpoint{}", directory, wrong);
+}
+
+bool same_kernels(std::vector<std::string> a, std::vector<std::string> b) {
+  for (std::vector<std::string>* table : {&a, &b}) {
+    std::sort(table->begin(), table->end());
+    table->erase(std::unique(table->begin(), table->end()), table->end());
+  }
+  return a == b;
 }
 
 void expect_same_run(const RunState& then, const RunState& now, const std::string& directory) {

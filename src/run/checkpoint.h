@@ -20,7 +20,9 @@ struct RunState {
   Settings settings;  // everything else that the steps depend on: optimizer, schedule, data, precision
   std::string backend;
   std::uint64_t seed = 0;
-  std::int64_t step = 0;                                       // steps made
+  std::int64_t step = 0;                                       // steps made by this run
+  std::int64_t begun = 0;                                      // steps that the weights it began with had been trained for
+  std::int64_t threads = 0;                                    // of the backend
   std::string plan;                                            // its text
   std::vector<std::string> kernels;                            // "op: implementation", in program order
   double best_loss = std::numeric_limits<double>::infinity();  // of the evaluations so far
@@ -31,7 +33,8 @@ struct RunState {
 // A checkpoint on disk: "checkpoint-<step>.safetensors" and, written after it, "checkpoint-<step>.json", which makes it one.
 struct Checkpoint {
   RunState state;
-  std::string weights;  // the path of its tensors
+  std::string weights;      // the path of its tensors
+  std::string passed_over;  // what is wrong with newer ones, if any
 };
 
 // Writes a checkpoint of `trainer` into `directory`, which is made if need be. Each file is written under another name, flushed and
@@ -46,6 +49,9 @@ void save_best(const std::string& directory, const Trainer& trainer);
 bool has_checkpoints(const std::string& directory);
 // The newest whole checkpoint of a directory. Throws UserError that says what is wrong with those that are not whole, if none is.
 Checkpoint find_checkpoint(const std::string& directory);
+
+// Whether two tables of kernels name the same implementations, in whatever order and number they run.
+bool same_kernels(std::vector<std::string> a, std::vector<std::string> b);
 
 // Throws UserError naming what differs, unless a run of `now` may go on from `then`.
 void expect_same_run(const RunState& then, const RunState& now, const std::string& directory);
