@@ -19,9 +19,9 @@ class Permute final : public OpDef {
     const std::vector<std::int64_t>& order = site.integers("order");
     std::vector<std::int64_t> sorted = order;
     std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 0; i < sorted.size(); ++i)
-      if (sorted[i] != static_cast<std::int64_t>(i)) sorted.clear();
-    if (static_cast<int>(sorted.size()) != x.shape.rank())
+    bool each_once = static_cast<int>(order.size()) == x.shape.rank();
+    for (std::size_t i = 0; i < sorted.size(); ++i) each_once = each_once && sorted[i] == static_cast<std::int64_t>(i);
+    if (!each_once)
       user_error("attribute order must hold 0 to {}, the dimensions of {}, each once, found {}", x.shape.rank() - 1, to_string(x),
                  to_string(Attribute(order)));
     ValueType y{x.dtype, {}, expect_format(site)};
