@@ -1,6 +1,7 @@
 #include "plan/chain_checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -14,17 +15,16 @@ using Kind = ChainStep::Kind;
 
 // Sizes in slots, rounded up.
 struct SlotSizes {
-  std::vector<std::int64_t> x, y, forward_extra, backward_extra;
-  std::int64_t memory = 0;
+  std::vector<std::size_t> x, y, forward_extra, backward_extra;
 };
 
 SlotSizes sizes_in_slots(const Chain& chain, std::int64_t memory, std::int64_t slots) {
   const auto up = [&](const std::vector<std::int64_t>& bytes) {
-    std::vector<std::int64_t> result;
-    for (const std::int64_t size : bytes) result.push_back(slots_up(size, slots, memory));
+    std::vector<std::size_t> result;
+    for (const std::int64_t size : bytes) result.push_back(static_cast<std::size_t>(slots_up(size, slots, memory)));
     return result;
   };
-  return {up(chain.x), up(chain.y), up(chain.forward_extra), up(chain.backward_extra), slots};
+  return {up(chain.x), up(chain.y), up(chain.forward_extra), up(chain.backward_extra)};
 }
 
 // The least forward time of segments. A segment [i, j] begins with x_i and y_{j+1} in memory and ends when B_j … B_i have run, with
@@ -32,75 +32,104 @@ SlotSizes sizes_in_slots(const Chain& chain, std::int64_t memory, std::int64_t s
 class SegmentTable {
  public:
   SegmentTable(const Chain& chain, std::int64_t memory, std::int64_t slots)
-      : layers_(chain.layers()), seconds_(chain.forward), sizes_(sizes_in_slots(chain, memory, slots)) {
-    width_ = static_cast<std::size_t>(slots) + 1;
+      : chain_(chain), memory_(memory), layers_(chain.layers()), sizes_(sizes_in_slots(chain, memory, slots)) {
+    // Sizes that were rounded up leave memory unused: steps for a quarter more may fit in bytes.
+    width_ = static_cast<std::size_t>(slots + slots / 4) + 1;
     least_.assign(layers_ * (layers_ + 1) * width_, kNever);
-    for (std::size_t length = 1; length <= layers_; ++length) {
-      for (std::size_t i = 0; i + length <= layers_; ++i) {
-        for (const bool given : {false, true}) fill(i, i + length - 1, given);
+    spans_.resize(layers_ * (layers_ + 1));
+    // A segment needs those that begin later or end earlier. Some ends at a time, for what they read to stay in the cache.
+    constexpr std::size_t kEnds = 8;
+    for (std::size_t begin = 0; begin < layers_; begin += kEnds) {
+      const std::size_t end = std::min(begin + kEnds, layers_);
+      for (std::size_t i = end; i-- > 0;) {
+        for (std::size_t j = std::max(i, begin); j < end; ++j) fill(i, j);
       }
     }
   }
 
+  // More memory never makes the least time longer, so the first steps that fit are the shortest.
   std::optional<std::vector<ChainStep>> steps() const {
-    if (least(0, layers_ - 1, false, width_ - 1) == kNever) return std::nullopt;
-    std::vector<ChainStep> result;
-    add_steps(0, layers_ - 1, false, width_ - 1, result);
-    return result;
+    const std::size_t last = layers_ - 1;
+    for (std::size_t m = width_; m-- > spans_[index(0, last, false)].first;) {
+      std::vector<ChainStep> result;
+      add_steps(0, last, false, m, result);
+      if (chain_cost(chain_, result).peak_bytes <= memory_) return result;
+    }
+    return std::nullopt;
   }
 
  private:
   static constexpr float kNever = std::numeric_limits<float>::infinity();
 
-  // Where the least times of a segment begin; one for each memory, in slots.
-  std::size_t row(std::size_t i, std::size_t j, bool given) const { return ((j * (j + 1) / 2 + i) * 2 + (given ? 1 : 0)) * width_; }
-  float least(std::size_t i, std::size_t j, bool given, std::size_t m) const { return least_[row(i, j, given) + m]; }
+  // Of a segment, in slots: the least memory that does, and that with which nothing runs twice.
+  struct Span {
+    std::size_t first = 0, enough = 0;
+  };
+
+  std::size_t index(std::size_t i, std::size_t j, bool given) const { return (j * (j + 1) / 2 + i) * 2 + (given ? 1 : 0); }
+  // The least times of a segment, one for each memory.
+  float* row(std::size_t i, std::size_t j, bool given) { return least_.data() + index(i, j, given) * width_; }
+  float least(std::size_t i, std::size_t j, bool given, std::size_t m) const { return least_[index(i, j, given) * width_ + m]; }
 
   // What is in memory beside x_i while forward ops of the segment run. y_{L+1} comes with B_L.
-  std::int64_t held(std::size_t j, bool given) const {
+  std::size_t held(std::size_t j, bool given) const {
     return (j + 1 == layers_ ? 0 : sizes_.y[j + 1]) + (given ? sizes_.x[j + 1] : 0);
   }
 
   // Slots and seconds of F_i … F_{k−1} that keep x_i and x_k.
   struct Run {
-    std::int64_t slots = 0;
+    std::size_t slots = 0;
     float seconds = 0;
   };
   // For one more op, F_l.
-  Run longer(Run run, std::size_t i, std::size_t l, std::int64_t held) const {
-    const std::int64_t kept = l == i ? 0 : sizes_.x[i];
+  Run longer(Run run, std::size_t i, std::size_t l, std::size_t held) const {
+    const std::size_t kept = l == i ? 0 : sizes_.x[i];
     return {std::max(run.slots, held + kept + sizes_.x[l] + sizes_.x[l + 1] + sizes_.forward_extra[l]),
-            run.seconds + static_cast<float>(seconds_[l])};
+            run.seconds + static_cast<float>(chain_.forward[l])};
   }
 
-  void fill(std::size_t i, std::size_t j, bool given) {
-    float* const here = least_.data() + row(i, j, given);
+  void fill(std::size_t i, std::size_t j) {
     if (i == j) {
-      std::int64_t slots = sizes_.x[i] + sizes_.x[i + 1] + sizes_.y[i] + sizes_.y[i + 1] + sizes_.backward_extra[i];
-      float seconds = 0;
-      if (!given) {
-        const Run run = longer({}, i, i, held(j, given));
-        slots = std::max(slots, run.slots);
-        seconds = run.seconds;
-      }
-      for (std::size_t m = static_cast<std::size_t>(std::min<std::int64_t>(slots, static_cast<std::int64_t>(width_))); m < width_;
-           ++m) {
-        here[m] = seconds;
-      }
+      const std::size_t backward = sizes_.x[i] + sizes_.x[i + 1] + sizes_.y[i] + sizes_.y[i + 1] + sizes_.backward_extra[i];
+      const Run run = longer({}, i, i, held(j, false));
+      fill_single(i, true, {backward, 0});
+      fill_single(i, false, {std::max(backward, run.slots), run.seconds});
       return;
     }
-    const std::size_t x = static_cast<std::size_t>(sizes_.x[i]);
-    Run run;
+    std::array<Run, 2> runs;
     for (std::size_t k = i + 1; k <= j; ++k) {
-      run = longer(run, i, k - 1, held(j, given));
-      if (run.slots > sizes_.memory) break;
-      const float* const right = least_.data() + row(k, j, given);
-      const float* const left_given = least_.data() + row(i, k - 1, true);
-      const float* const left = least_.data() + row(i, k - 1, false);
-      // run.slots ≥ x.
-      for (std::size_t m = static_cast<std::size_t>(run.slots); m < width_; ++m) {
-        here[m] = std::min(here[m], run.seconds + right[m - x] + std::min(left_given[m], left[m]));
+      for (const bool given : {false, true}) {
+        Run& run = runs[given];
+        run = longer(run, i, k - 1, held(j, given));
+        fill_split(i, k, j, given, run);
       }
+    }
+  }
+
+  void fill_single(std::size_t i, bool given, Run run) {
+    const std::size_t first = std::min(run.slots, width_);
+    spans_[index(i, i, given)] = {first, first};
+    std::fill(row(i, i, given) + first, row(i, i, given) + width_, run.seconds);
+  }
+
+  // [i, j] by a run to x_k, then [k, j], then [i, k − 1].
+  void fill_split(std::size_t i, std::size_t k, std::size_t j, bool given, Run run) {
+    Span& span = spans_[index(i, j, given)];
+    const Span& right_span = spans_[index(k, j, given)];
+    const Span& left_given_span = spans_[index(i, k - 1, true)];
+    const std::size_t x = sizes_.x[i];
+    if (k == i + 1) span = {width_, std::min(width_, std::max({run.slots, right_span.enough + x, left_given_span.enough}))};
+    const std::size_t first =
+        std::max({run.slots, right_span.first + x, std::min(left_given_span.first, spans_[index(i, k - 1, false)].first)});
+    const std::size_t end = k == i + 1 ? width_ : span.enough;
+    if (first >= end) return;
+    span.first = std::min(span.first, first);
+    float* const here = row(i, j, given);
+    const float* const right = row(k, j, given);
+    const float* const left_given = row(i, k - 1, true);
+    const float* const left = row(i, k - 1, false);
+    for (std::size_t m = first; m < end; ++m) {
+      here[m] = std::min(here[m], run.seconds + right[m - x] + std::min(left_given[m], left[m]));
     }
   }
 
@@ -111,12 +140,12 @@ class SegmentTable {
       return;
     }
     // The k that `fill` took: the same sums again.
-    const std::size_t x = static_cast<std::size_t>(sizes_.x[i]);
+    const std::size_t x = sizes_.x[i];
     const float wanted = least(i, j, given, m);
     Run run;
     for (std::size_t k = i + 1; k <= j; ++k) {
       run = longer(run, i, k - 1, held(j, given));
-      if (run.slots > static_cast<std::int64_t>(m)) break;
+      if (run.slots > m) break;
       const float left_given = least(i, k - 1, true, m);
       const float left = least(i, k - 1, false, m);
       if (run.seconds + least(k, j, given, m - x) + std::min(left_given, left) > wanted) continue;
@@ -132,11 +161,13 @@ class SegmentTable {
     internal_error("no split of the segment [{}, {}] has its least time", i, j);
   }
 
+  const Chain& chain_;
+  std::int64_t memory_;
   std::size_t layers_;
-  const std::vector<double>& seconds_;
   SlotSizes sizes_;
-  std::size_t width_ = 0;
+  std::size_t width_ = 0;  // a time for each memory from none on
   std::vector<float> least_;
+  std::vector<Span> spans_;
 };
 
 }  // namespace

@@ -42,10 +42,11 @@ std::vector<bool> sqrt_checkpoints(std::size_t layers);
 // kept whole, since backward begins with it. kept[0] holds.
 std::vector<ChainStep> checkpoint_steps(const std::vector<bool>& kept);
 
-// The steps with the least forward time that fit in `memory`, in `slots` slots of memory/slots bytes, sizes rounded up: the dynamic
-// programme for heterogeneous chains (Beaumont et al., RR-9302) where B_i reads x_{i+1} too. Optimal, but for the rounding, among
-// the steps in which an x that outlives its forward op stays until its backward op has run. nullopt: none fits in slots. Time grows
-// with layers³ · slots, memory with layers² · slots (0.25 GB at 340 layers and 500 slots).
+// The steps with the least forward time that fit in `memory`: the dynamic programme for heterogeneous chains (Beaumont et al.,
+// RR-9302), where B_i reads x_{i+1} too, in slots of memory/slots bytes. Sizes are rounded up; of what the programme finds for as
+// much memory and more, the shortest that fits in bytes is taken. Optimal when slots = memory, among steps in which an x that
+// outlives its forward op stays until its backward op has run. nullopt: nothing found fits. Time grows with layers³ · slots, memory
+// with layers² · slots (0.3 GB for 340 layers and 500 slots).
 std::optional<std::vector<ChainStep>> optimal_checkpoint_steps(const Chain& chain, std::int64_t memory, int slots);
 
 }  // namespace outsize

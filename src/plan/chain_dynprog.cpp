@@ -35,6 +35,8 @@ struct State {
   bool offloaded = false;  // x_{i−1}
 };
 
+constexpr std::int64_t kFar = std::int64_t{1} << 60;  // beyond all sums of sizes
+
 std::int64_t positive(std::int64_t a) { return std::max<std::int64_t>(0, a); }
 
 // Whether whatever follows `b` may follow `a` with no more idle time: `a` keeps no more, and where more of it is under way it may
@@ -45,10 +47,10 @@ bool dominates(const State& a, const State& b) {
 
 // What all completions of an entry of Idle_i share.
 struct Bounds {
-  std::int64_t room = std::numeric_limits<std::int32_t>::max();  // the most that may stay: the least room of the ops from i on
+  std::int64_t room = kFar;  // the most that may stay: the least room of the ops from i on
   // Of ops j ≥ i, the most of Σ_{i≤k<j} |x_k| less the op's room, and less what the link carries until the op.
-  std::int64_t excess = std::numeric_limits<std::int32_t>::min();
-  std::int64_t forward_excess = excess, backward_excess = excess;
+  std::int64_t excess = -kFar;
+  std::int64_t forward_excess = -kFar, backward_excess = -kFar;
   std::int64_t link = 0;  // what the link carries during F_i … B_i
 };
 
@@ -77,7 +79,8 @@ class DynamicProgramme {
   // The decisions with the least idle time, or nullopt when none fits.
   std::optional<std::vector<bool>> solve() {
     if (bounds_[0].room < 0) return std::nullopt;
-    remember(eager());
+    best_ = eager();
+    best_idle_ = idle(best_).value();
     constexpr std::size_t kBeam = 64;
     constexpr std::size_t kAll = std::numeric_limits<std::uint32_t>::max();
     search(kBeam);  // a good end early leaves few entries to the whole search
@@ -145,11 +148,6 @@ class DynamicProgramme {
     return offloaded;
   }
 
-  void remember(const std::vector<bool>& offloaded) {
-    best_ = offloaded;
-    best_idle_ = idle(offloaded).value();
-  }
-
   // Looks for decisions better than the best known, with at most `width` entries in every Idle_i.
   void search(std::size_t width) {
     std::vector<std::vector<State>> idles{{State{}}};
@@ -203,22 +201,22 @@ class DynamicProgramme {
 
   const SlotChain& chain_;
   std::vector<Bounds> bounds_;
-  std::int64_t join_forward_ = std::numeric_limits<std::int32_t>::min();  // max_j of R_j^F − |y_{L+1}| … of equation (10)
-  std::int64_t join_backward_ = std::numeric_limits<std::int32_t>::min();
+  // The last terms of equations (10) and (9), less N and Δ⁺.
+  std::int64_t join_forward_ = -kFar, join_backward_ = -kFar;
   std::vector<bool> best_;
   std::int64_t best_idle_ = 0;
 };
 
-// ⌊(S/M) Σ_{j<i} u_j β⌋, taken apart again.
-std::vector<std::int64_t> carried_slots(const std::vector<double>& seconds, double slots_a_second) {
+// ⌊(S/M) Σ_{j<i} u_j β⌋, taken apart again. No op is long enough to need more than `most`.
+std::vector<std::int64_t> carried_slots(const std::vector<double>& seconds, double slots_a_second, double most) {
   std::vector<std::int64_t> carried;
   double sum = 0;
-  std::int64_t before = 0;
+  double before = 0;
   for (const double u : seconds) {
     sum += u * slots_a_second;
     // A sum that rounding put just below a whole slot is that slot.
-    const std::int64_t after = static_cast<std::int64_t>(std::floor(sum * (1 + 1e-12)));
-    carried.push_back(after - before);
+    const double after = std::floor(sum * (1 + 1e-12));
+    carried.push_back(static_cast<std::int64_t>(std::min(after - before, most)));
     before = after;
   }
   return carried;
@@ -229,8 +227,10 @@ SlotChain in_slots(const Chain& chain, std::int64_t memory, double bandwidth, st
   SlotChain result;
   result.memory = slots;
   const double slots_a_second = bandwidth * static_cast<double>(slots) / static_cast<double>(memory);
-  result.forward = carried_slots(chain.forward, slots_a_second);
-  result.backward = carried_slots(chain.backward, slots_a_second);
+  // From S under way and as much more that leaves, to S not used.
+  const double most = 3 * static_cast<double>(slots);
+  result.forward = carried_slots(chain.forward, slots_a_second, most);
+  result.backward = carried_slots(chain.backward, slots_a_second, most);
   const auto up = [&](std::int64_t bytes) { return slots_up(bytes, slots, memory); };
   for (std::size_t i = 0; i < chain.layers(); ++i) {
     result.forward_own.push_back(up(chain.forward_extra[i]));
@@ -272,7 +272,7 @@ void raise_one(SlotChain& rounded, const Chain& chain, const std::vector<bool>& 
 
 std::optional<std::vector<bool>> dynprog_offload(const Chain& chain, std::int64_t memory, double bandwidth, int slots) {
   check_chain(chain);
-  OUTSIZE_CHECK(memory > 0 && bandwidth > 0 && slots > 0);
+  OUTSIZE_CHECK(memory > 0 && bandwidth > 0 && std::isfinite(bandwidth) && slots > 0);
   SlotChain rounded = in_slots(chain, memory, bandwidth, std::min<std::int64_t>(slots, memory));
   while (true) {
     const std::optional<std::vector<bool>> decisions = DynamicProgramme(rounded).solve();
