@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -145,26 +146,80 @@ Vectors vectors_here() {
 #endif
 }
 
-double measure_flops(int threads) {
-  const MultiplyAdd multiply_add = vectors_here().multiply_add;
-  std::vector<float> results(static_cast<std::size_t>(threads));
-  const auto run = [&](std::int64_t rounds) {
-    std::vector<double> operations(results.size());
-    const double seconds = seconds_together(threads, [&](int i) {
-      const auto at = static_cast<std::size_t>(i);
-      operations[at] = multiply_add(rounds, results[at]);
-    });
-    double sum = 0;
-    for (const double made : operations) sum += made;
-    return std::pair{sum, seconds};
+// Goes of multiply-adds on some threads, each long enough for the threads to run side by side for most of it, yet short enough to
+// pass between interruptions.
+class Arithmetic {
+ public:
+  explicit Arithmetic(int threads) : results_(static_cast<std::size_t>(threads)) {
+    while (run().seconds < 0.004) rounds_ *= 2;
+  }
+  // Operations a second in one go.
+  double rate() {
+    const Go go = run();
+    return go.operations / go.seconds;
+  }
+
+ private:
+  struct Go {
+    double operations = 0;
+    double seconds = 0;
   };
-  // So many rounds that the threads run side by side for most of them, yet few enough to pass between interruptions.
-  std::int64_t rounds = 10'000;
-  while (run(rounds).second < 0.004) rounds *= 2;
-  return best_rate(0.3, [&] {
-    const auto [operations, seconds] = run(rounds);
-    return operations / seconds;
-  });
+  Go run() {
+    std::vector<double> operations(results_.size());
+    Go go;
+    go.seconds = seconds_together(static_cast<int>(results_.size()), [&](int i) {
+      const auto at = static_cast<std::size_t>(i);
+      operations[at] = multiply_add_(rounds_, results_[at]);
+    });
+    for (const double made : operations) go.operations += made;
+    return go;
+  }
+
+  MultiplyAdd multiply_add_ = vectors_here().multiply_add;
+  std::vector<float> results_;
+  std::int64_t rounds_ = 10'000;
+};
+
+// One thread that copies again and again, as a copy lane does, until it goes.
+class Copier {
+ public:
+  Copier(const Buffer& from, const Buffer& to, std::int64_t offset, std::int64_t bytes)
+      : thread_([this, &from, &to, offset, bytes](const std::stop_token& stop) {
+          constexpr std::int64_t kChunk = kMebibyte;
+          for (std::int64_t done = 0; !stop.stop_requested(); done = (done + kChunk) % bytes) {
+            copy(from, to, offset + done, std::min(kChunk, bytes - done));
+            copied_ += std::min(kChunk, bytes - done);
+          }
+        }) {}
+  std::int64_t copied() const { return copied_; }
+
+ private:
+  std::atomic<std::int64_t> copied_ = 0;
+  std::jthread thread_;  // last: it uses the rest
+};
+
+struct Overlap {
+  double kernel = 1;
+  double copy = 1;
+};
+
+// What loops, of which `once` makes one go and returns its rate, and copies of `bytes` at `offset` take of each other. `link` is
+// the rate of copies alone.
+template <class Once>
+Overlap measure_overlap(double link, const Buffer& from, const Buffer& to, std::int64_t offset, std::int64_t bytes, Once once) {
+  constexpr double kSeconds = 0.15;
+  const auto rates = [&] {
+    std::vector<double> all;
+    for (const Clock::time_point start = Clock::now(); all.size() < 3 || seconds_since(start) < kSeconds;) all.push_back(once());
+    return median(all);
+  };
+  const double alone = rates();
+  const Copier copier(from, to, offset, bytes);
+  const std::int64_t before = copier.copied();
+  const Clock::time_point start = Clock::now();
+  const double beside = rates();
+  const double copied = static_cast<double>(std::max<std::int64_t>(copier.copied() - before, 1)) / seconds_since(start);
+  return {std::max(1.0, alone / beside), std::max(1.0, link / copied)};
 }
 
 // Writes or reads `data` at the offset, all of it.
@@ -230,7 +285,8 @@ Machine describe_machine() {
 
 MachineRates measure_machine(int threads, std::int64_t free_bytes) {
   MachineRates rates;
-  rates.flops = measure_flops(threads);
+  Arithmetic arithmetic(threads);
+  rates.flops = best_rate(0.3, [&] { return arithmetic.rate(); });
   // Two buffers that no cache holds.
   const std::int64_t each = std::clamp(free_bytes / 16 / (2 * kMebibyte), std::int64_t{4}, std::int64_t{128}) * 2 * kMebibyte;
   const Buffer device(each), host(each);
@@ -247,7 +303,21 @@ MachineRates measure_machine(int threads, std::int64_t free_bytes) {
              lane == 0 ? copy(device, host, 0, each / 2) : copy(host, device, each / 2, each / 2);
            });
   });
+  // The loop of memory has the first halves, the copies have the second.
+  const std::int64_t half = each / 2, half_part = part / 2 / 64 * 64;
+  const Overlap beside_arithmetic = measure_overlap(rates.link, device, host, half, half, [&] { return arithmetic.rate(); });
+  const Overlap beside_memory = measure_overlap(rates.link, device, host, half, half, [&] {
+    return 1 / seconds_together(threads, [&](int i) { copy(device, host, i * half_part, half_part); });
+  });
+  rates.kernel_overlap = (beside_arithmetic.kernel + beside_memory.kernel) / 2;
+  rates.copy_overlap = (beside_arithmetic.copy + beside_memory.copy) / 2;
   return rates;
+}
+
+double median(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  const std::size_t half = numbers.size() / 2;
+  return numbers.size() % 2 == 1 ? numbers[half] : (numbers[half - 1] + numbers[half]) / 2;
 }
 
 DiskRates measure_disk(const std::string& directory) {

@@ -12,15 +12,25 @@ namespace {
 
 // The fields of the `device` line, in the order they are printed.
 using Field = std::variant<std::int64_t Device::*, double Device::*, bool Device::*>;
+enum class Least : std::uint8_t { above_zero, zero, one };  // of a double
 struct NamedField {
   std::string_view key;
   Field field;
+  Least least = Least::above_zero;
 };
 constexpr NamedField kFields[] = {
-    {"memory_bytes", &Device::memory_bytes},     {"host_bytes", &Device::host_bytes}, {"flops", &Device::flops},
-    {"bandwidth", &Device::bandwidth},           {"link_out", &Device::link_out},     {"link_in", &Device::link_in},
-    {"full_duplex", &Device::full_duplex},       {"disk_out", &Device::disk_out},     {"disk_in", &Device::disk_in},
-    {"launch_seconds", &Device::launch_seconds},
+    {"memory_bytes", &Device::memory_bytes},
+    {"host_bytes", &Device::host_bytes},
+    {"flops", &Device::flops},
+    {"bandwidth", &Device::bandwidth},
+    {"link_out", &Device::link_out},
+    {"link_in", &Device::link_in},
+    {"full_duplex", &Device::full_duplex},
+    {"disk_out", &Device::disk_out},
+    {"disk_in", &Device::disk_in},
+    {"launch_seconds", &Device::launch_seconds, Least::zero},
+    {"kernel_overlap", &Device::kernel_overlap, Least::one},
+    {"copy_overlap", &Device::copy_overlap, Least::one},
 };
 
 template <class T>
@@ -52,9 +62,11 @@ class Reader {
     if (word == "device")
       read_device(line);
     else if (word == "op")
-      read_op(line);
+      read_entry(line, "op", "seconds", "a signature", Least::zero, profile_.seconds);
+    else if (word == "scale")
+      read_entry(line, "scale", "ratio", "a kind of op", Least::above_zero, profile_.scale);
     else
-      fail(fmt::format("expected 'device' or 'op', found '{}'", word));
+      fail(fmt::format("expected 'device', 'scale' or 'op', found '{}'", word));
   }
 
   Profile finish() {
@@ -84,39 +96,41 @@ class Reader {
     }
     const auto found = std::ranges::find(kFields, key, &NamedField::key);
     if (found == std::end(kFields)) fail(fmt::format("a device has no '{}'", key));
-    const auto expected = std::visit([&](auto field) { return assign(device.*field, text, key); }, found->field);
+    const auto expected = std::visit([&](auto field) { return assign(device.*field, text, found->least); }, found->field);
     if (expected) fail(fmt::format("{} must be {}, found '{}'", key, *expected, text));
   }
 
   // What the text should have been, where it was not.
   using Expected = std::optional<std::string_view>;
 
-  static Expected assign(double& target, std::string_view text, std::string_view key) {
-    const bool may_be_zero = key == "launch_seconds";
+  static Expected assign(double& target, std::string_view text, Least least) {
     const auto number = parse_number<double>(text);
-    if (!number || !std::isfinite(*number) || *number < 0 || (*number == 0 && !may_be_zero))
-      return may_be_zero ? "at least 0" : "above 0";
+    const double bound = least == Least::one ? 1 : 0;
+    if (!number || !std::isfinite(*number) || *number < bound || (*number == 0 && least == Least::above_zero))
+      return least == Least::above_zero ? "above 0" : least == Least::zero ? "at least 0" : "at least 1";
     target = *number;
     return std::nullopt;
   }
-  static Expected assign(std::int64_t& target, std::string_view text, std::string_view) {
+  static Expected assign(std::int64_t& target, std::string_view text, Least) {
     const auto number = parse_number<std::int64_t>(text);
     if (!number || *number < 0) return "a whole number of at least 0";
     target = *number;
     return std::nullopt;
   }
-  static Expected assign(bool& target, std::string_view text, std::string_view) {
+  static Expected assign(bool& target, std::string_view text, Least) {
     if (text != "0" && text != "1") return "0 or 1";
     target = text == "1";
     return std::nullopt;
   }
 
-  void read_op(std::string_view rest) {
+  // A number and what it is of.
+  void read_entry(std::string_view rest, std::string_view word, std::string_view unit, std::string_view what, Least least,
+                  std::unordered_map<std::string, double>& entries) const {
     const std::string_view text = take_word(rest);
-    const auto seconds = parse_number<double>(text);
-    if (!seconds || !std::isfinite(*seconds) || *seconds < 0) fail(fmt::format("expected seconds after 'op', found '{}'", text));
-    if (rest.empty()) fail("expected a signature after the seconds");
-    if (!profile_.seconds.emplace(rest, *seconds).second) fail(fmt::format("a second entry for '{}'", rest));
+    double number = 0;
+    if (assign(number, text, least)) fail(fmt::format("expected {} after '{}', found '{}'", unit, word, text));
+    if (rest.empty()) fail(fmt::format("expected {} after the {}", what, unit));
+    if (!entries.emplace(rest, number).second) fail(fmt::format("a second entry for '{}'", rest));
   }
 
   std::string_view file_;
@@ -153,7 +167,10 @@ double roofline_seconds(const Device& device, const Call& call) {
 double Profile::seconds_of(const Call& call) const {
   if (!seconds.empty())
     if (const auto found = seconds.find(signature(call)); found != seconds.end()) return found->second;
-  return roofline_seconds(device, call);
+  const double roofline = roofline_seconds(device, call);
+  if (scale.empty()) return roofline;
+  const auto found = scale.find(std::string(call.site.op.def->kind()));
+  return found == scale.end() ? roofline : roofline * found->second;
 }
 
 std::string print_profile(const Profile& profile) {
@@ -169,8 +186,12 @@ std::string print_profile(const Profile& profile) {
         },
         entry.field);
   text += '\n';
-  for (const auto& [name, seconds] : std::map<std::string_view, double>(profile.seconds.begin(), profile.seconds.end()))
-    text += fmt::format("op {} {}\n", seconds, name);
+  const auto entries = [&](std::string_view word, const std::unordered_map<std::string, double>& all) {
+    for (const auto& [key, number] : std::map<std::string_view, double>(all.begin(), all.end()))
+      text += fmt::format("{} {} {}\n", word, number, key);
+  };
+  entries("scale", profile.scale);
+  entries("op", profile.seconds);
   return text;
 }
 

@@ -21,15 +21,20 @@ struct Device {
   double disk_out = 1e9;
   double disk_in = 1e9;
   double launch_seconds = 2e-6;  // fixed price of one instruction
+  // How many times longer a kernel takes while a copy runs beside it, and a copy beside a kernel; 1: they share nothing.
+  double kernel_overlap = 1;
+  double copy_overlap = 1;
 };
 
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.
 std::string signature(const Call& call);
 
-// Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device.
+// Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device, times what the kind
+// of op was found to take of it.
 struct Profile {
   Device device;
-  std::unordered_map<std::string, double> seconds;
+  std::unordered_map<std::string, double> seconds;  // by signature
+  std::unordered_map<std::string, double> scale;    // by kind: measured over roofline; 1 where there is none
 
   double seconds_of(const Call& call) const;
 };
@@ -37,7 +42,8 @@ struct Profile {
 // max(operations / flops, bytes / bandwidth) + launch.
 double roofline_seconds(const Device& device, const Call& call);
 
-// The text form: one `device key=value …` line, then one `op SECONDS SIGNATURE` line an entry; round-trips.
+// The text form: one `device key=value …` line, then `scale RATIO KIND` and `op SECONDS SIGNATURE` lines, one an entry;
+// round-trips.
 std::string print_profile(const Profile& profile);
 // Throws UserError "FILE:LINE: …".
 Profile parse_profile(std::string_view text, std::string_view file);

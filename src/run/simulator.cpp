@@ -1,14 +1,11 @@
 #include "run/simulator.h"
 
 #include <array>
-#include <limits>
 
 #include "run/schedule.h"
 
 namespace outsize {
 namespace {
-
-constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 double bytes_of(const Program& program, const Operand& operand) {
   return static_cast<double>(stored_bytes(program.storage, program.piece(operand.piece).type, operand.box.shape()));
@@ -35,66 +32,132 @@ double duration(const Graph& graph, const Program& program, const Profile& profi
   internal_error("no duration for action {}", static_cast<int>(instruction.action));
 }
 
-// A lane's next instruction and what it has done so far.
+// A lane's next instruction, and the one that runs now.
 struct LaneState {
   std::size_t segment = 0;
   std::int64_t iteration = 0;
   std::size_t position = 0;
-  std::vector<double> ends;  // of its instructions, unrolled
+  std::int64_t completed = 0;  // instructions, unrolled
 
-  double free_at() const { return ends.empty() ? 0 : ends.back(); }
+  bool running = false;
+  double since = 0;  // when the rest was …
+  double left = 0;   // … so many seconds' work …
+  double pace = 1;   // … each of which takes so long
+
+  double end() const { return since + left * pace; }
 };
 
+// From one completion to the next: what can start starts, then the earliest end is the next moment.
 class Simulation {
  public:
   Simulation(const Graph& graph, const Program& program, const Profile& profile)
-      : program_(program), full_duplex_(profile.device.full_duplex), schedule_(make_schedule(program)) {
+      : program_(program), device_(profile.device), schedule_(make_schedule(program)) {
     for (const Instruction& instruction : program.instructions) seconds_.push_back(duration(graph, program, profile, instruction));
-    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes_[lane].ends.reserve(static_cast<std::size_t>(schedule_.totals[lane]));
     trace_.events.resize(static_cast<std::size_t>(schedule_.events));
   }
 
   Trace run() {
-    while (advance_free_lanes() || advance_link()) {
-    }
+    do {
+      start_ready_lanes();
+      set_paces();
+    } while (complete_next());
     for (std::size_t lane = 0; lane < kLanes; ++lane)
-      if (static_cast<std::int64_t>(lanes_[lane].ends.size()) != schedule_.totals[lane])
+      if (lanes_[lane].completed != schedule_.totals[lane])
         internal_error("lane {} waits for ever at its instruction {} of {}", name_of(static_cast<Lane>(lane)),
-                       lanes_[lane].ends.size(), schedule_.totals[lane]);
-    for (const LaneState& lane : lanes_) trace_.seconds = std::max(trace_.seconds, lane.free_at());
+                       lanes_[lane].completed, schedule_.totals[lane]);
+    trace_.seconds = now_;
     return std::move(trace_);
   }
 
  private:
+  LaneState& at(Lane lane) { return lanes_[index_of(lane)]; }
+  const LaneState& at(Lane lane) const { return lanes_[index_of(lane)]; }
+
   const LaneSegment* segment(Lane lane) const {
     const auto& segments = schedule_.lanes[index_of(lane)];
-    const std::size_t at = lanes_[index_of(lane)].segment;
-    return at < segments.size() ? &segments[at] : nullptr;
+    return at(lane).segment < segments.size() ? &segments[at(lane).segment] : nullptr;
+  }
+  // The lane's next instruction, or the one that runs; it must have one.
+  std::int32_t instruction(Lane lane) const { return segment(lane)->instructions[at(lane).position]; }
+  TraceEvent& event(Lane lane) {
+    return trace_.events[static_cast<std::size_t>(schedule_.event(instruction(lane), at(lane).iteration))];
   }
 
-  // When the lane's next instruction can start, or kUnknown while something it waits for is not yet placed in time.
-  double ready_at(Lane lane) const {
-    const LaneSegment* const current = segment(lane);
-    if (current == nullptr) return kUnknown;
-    const LaneState& state = lanes_[index_of(lane)];
-    double ready = state.free_at();
-    const auto index = static_cast<std::size_t>(current->instructions[state.position]);
-    for (const Wait& wait : program_.instructions[index].waits) {
-      const std::int64_t target = target_of(wait, state.iteration);
-      const std::vector<double>& ends = lanes_[index_of(wait.lane)].ends;
-      if (target > static_cast<std::int64_t>(ends.size())) return kUnknown;
-      if (target > 0) ready = std::max(ready, ends[static_cast<std::size_t>(target - 1)]);
+  // Whether the lane is free, and all that its next instruction waits for is done.
+  bool can_start(Lane lane) const {
+    if (at(lane).running || segment(lane) == nullptr) return false;
+    for (const Wait& wait : program_.instructions[static_cast<std::size_t>(instruction(lane))].waits)
+      if (at(wait.lane).completed < target_of(wait, at(lane).iteration)) return false;
+    return true;
+  }
+
+  void start(Lane lane) {
+    LaneState& state = at(lane);
+    state.running = true;
+    state.since = now_;
+    state.left = seconds_[static_cast<std::size_t>(instruction(lane))];
+    state.pace = 1;
+    event(lane) = {instruction(lane), state.iteration, lane, now_, now_};
+  }
+
+  void start_ready_lanes() {
+    for (const Lane lane : {Lane::compute, Lane::disk_out, Lane::disk_in})
+      if (can_start(lane)) start(lane);
+    if (device_.full_duplex) {
+      for (const Lane lane : {Lane::copy_out, Lane::copy_in})
+        if (can_start(lane)) start(lane);
+      return;
     }
-    return ready;
+    // A half duplex link serves who is ready first; of two that are ready, the one issued first.
+    if (at(Lane::copy_out).running || at(Lane::copy_in).running) return;
+    const bool out = can_start(Lane::copy_out), in = can_start(Lane::copy_in);
+    if (out && in)
+      start(issued(Lane::copy_out) < issued(Lane::copy_in) ? Lane::copy_out : Lane::copy_in);
+    else if (out || in)
+      start(out ? Lane::copy_out : Lane::copy_in);
   }
 
-  void run_next(Lane lane, double start) {
+  std::int64_t issued(Lane lane) const { return schedule_.event(instruction(lane), at(lane).iteration); }
+
+  // Kernels and copies that run beside each other take longer; the disk is slow enough to leave them alone.
+  void set_paces() {
+    const bool computes = at(Lane::compute).running;
+    const bool copies = at(Lane::copy_out).running || at(Lane::copy_in).running;
+    set_pace(Lane::compute, copies ? device_.kernel_overlap : 1);
+    for (const Lane lane : {Lane::copy_out, Lane::copy_in}) set_pace(lane, computes ? device_.copy_overlap : 1);
+  }
+
+  // Where the pace stays, nothing is touched, so that what nobody disturbs ends at exactly its start and its duration.
+  void set_pace(Lane lane, double pace) {
+    LaneState& state = at(lane);
+    if (!state.running || state.pace == pace) return;
+    state.left = std::max(0.0, state.left - (now_ - state.since) / state.pace);
+    state.since = now_;
+    state.pace = pace;
+  }
+
+  // Goes to the next moment at which something ends, and ends all that ends then. False when nothing runs.
+  bool complete_next() {
+    bool any = false;
+    double next = 0;
+    for (const LaneState& state : lanes_)
+      if (state.running && (!any || state.end() < next)) {
+        any = true;
+        next = state.end();
+      }
+    if (!any) return false;
+    now_ = next;
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      if (lanes_[lane].running && lanes_[lane].end() <= now_) complete(static_cast<Lane>(lane));
+    return true;
+  }
+
+  void complete(Lane lane) {
+    event(lane).end = now_;
     const LaneSegment& current = *segment(lane);
-    LaneState& state = lanes_[index_of(lane)];
-    const std::int32_t index = current.instructions[state.position];
-    const double end = start + seconds_[static_cast<std::size_t>(index)];
-    trace_.events[static_cast<std::size_t>(schedule_.event(index, state.iteration))] = {index, state.iteration, lane, start, end};
-    state.ends.push_back(end);
+    LaneState& state = at(lane);
+    state.running = false;
+    ++state.completed;
     if (++state.position < current.instructions.size()) return;
     state.position = 0;
     if (++state.iteration < current.count) return;
@@ -102,50 +165,12 @@ class Simulation {
     ++state.segment;
   }
 
-  // Runs the lanes that share nothing as far as they come. True when any moved.
-  bool advance_free_lanes() {
-    bool moved = false;
-    for (const Lane lane : {Lane::compute, Lane::disk_out, Lane::disk_in, Lane::copy_out, Lane::copy_in}) {
-      if (!full_duplex_ && (lane == Lane::copy_out || lane == Lane::copy_in)) continue;
-      for (double ready = ready_at(lane); ready != kUnknown; ready = ready_at(lane)) {
-        run_next(lane, ready);
-        moved = true;
-      }
-    }
-    return moved;
-  }
-
-  // On a half duplex link, the copy that is ready first goes first. All other lanes stand still here, so a copy whose start is
-  // unknown depends on the other direction and cannot come before it. True when one moved.
-  bool advance_link() {
-    if (full_duplex_) return false;
-    const double out = ready_at(Lane::copy_out), in = ready_at(Lane::copy_in);
-    if (out == kUnknown && in == kUnknown) return false;
-    const Lane next = earlier_of(out, in);
-    const double start = std::max(std::min(out, in), link_free_);
-    run_next(next, start);
-    link_free_ = lanes_[index_of(next)].free_at();
-    return true;
-  }
-
-  // Two that both wait for the link count as ready together, and then the one issued first goes first.
-  Lane earlier_of(double out, double in) const {
-    out = std::max(out, link_free_);
-    in = std::max(in, link_free_);
-    if (out != in) return out < in ? Lane::copy_out : Lane::copy_in;
-    const auto issued = [this](Lane lane) {
-      const LaneState& state = lanes_[index_of(lane)];
-      return schedule_.event(segment(lane)->instructions[state.position], state.iteration);
-    };
-    return issued(Lane::copy_out) < issued(Lane::copy_in) ? Lane::copy_out : Lane::copy_in;
-  }
-
   const Program& program_;
-  bool full_duplex_;
+  const Device& device_;
   Schedule schedule_;
   std::vector<double> seconds_;  // by instruction
   std::array<LaneState, kLanes> lanes_;
-  double link_free_ = 0;
+  double now_ = 0;
   Trace trace_;
 };
 

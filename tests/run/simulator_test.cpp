@@ -41,6 +41,21 @@ TEST(Simulator, LanesRunBesideEachOtherAndWait) {
   EXPECT_EQ(trace.events[3].lane, Lane::copy_in);
 }
 
+TEST(Simulator, KernelsAndCopiesSlowEachOther) {
+  const Graph graph = graph_of(kSwapGraph);
+  const HandProgram hand = swap_program(graph);
+  Profile profile = slow_profile();
+  profile.seconds["relu : f32[4] -> f32[4]"] = 3;
+  profile.seconds["add : f32[4] f32[4] -> f32[4]"] = 2;
+  profile.device.kernel_overlap = 2;
+  profile.device.copy_overlap = 2;
+  // relu takes 6 beside the copy out, of which 3 of 4 seconds' work is done then; the last runs alone. The rest has no company.
+  expect_times(simulate(graph, hand.program, profile), {{0, 7}, {0, 6}, {7, 9}, {9, 11}, {11, 13}});
+  profile.device.copy_overlap = 1;
+  // The copy out ends at 4, when relu has done 2 of 3 seconds' work.
+  expect_times(simulate(graph, hand.program, profile), {{0, 4}, {0, 5}, {5, 7}, {7, 9}, {9, 11}});
+}
+
 TEST(Simulator, LaunchIsPaidByEveryInstruction) {
   const Graph graph = graph_of(kSwapGraph);
   const HandProgram hand = swap_program(graph);
