@@ -52,7 +52,9 @@ nlohmann::ordered_json to_json(const Here& here, const std::string& spill) {
                                 {"bandwidth", here.rates.bandwidth},
                                 {"link", here.rates.link},
                                 {"link_both", here.rates.link_both},
-                                {"full_duplex", here.rates.full_duplex()}};
+                                {"full_duplex", here.rates.full_duplex()},
+                                {"kernel_overlap", here.rates.kernel_overlap},
+                                {"copy_overlap", here.rates.copy_overlap}};
   if (here.disk) {
     object["spill"] = spill;
     object["disk_out"] = here.disk->out;
@@ -78,6 +80,8 @@ void print_here(const Here& here, const std::string& spill) {
   summary.row("memory copies", fmt::format("{}, read and written", gigabytes(here.rates.bandwidth)));
   summary.row("link", fmt::format("{} by one copy lane, {} by both: {} duplex", gigabytes(here.rates.link),
                                   gigabytes(here.rates.link_both), duplex(here.rates.full_duplex())));
+  summary.row("kernels beside copies",
+              fmt::format("{:.2f} times as long, copies {:.2f} times", here.rates.kernel_overlap, here.rates.copy_overlap));
   if (here.disk)
     summary.row("disk", fmt::format("{} written, {} read in {}", gigabytes(here.disk->out), gigabytes(here.disk->in), spill));
   else

@@ -16,12 +16,14 @@ struct Flags {
   std::string explain;
 };
 
-void print_summary(const Session& session, const PrepareOptions& options, const Yardstick& yardstick, const PlanRow& row) {
+void print_summary(const Session& session, const PrepareOptions& options, const Yardstick& yardstick, const PlanRow& row,
+                   const Coverage& coverage) {
   Summary summary;
   summary.row("model", session.describe());
   summary.row("fits", fmt::format("yes: {} of {}", format_bytes(row.peak_bytes[0]), format_bytes(options.budgets.device)));
   summary.row("planner", row.planner);
   summary.row("step", fmt::format("{} predicted on {}", format_seconds(row.step_seconds), session.profile.device.name));
+  summary.row("profile", describe(coverage));
   summary.row("beside keep", fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
                                          static_cast<double>(row.peak_bytes[0]) / static_cast<double>(yardstick.keep_peak_bytes),
                                          format_bytes(yardstick.keep_peak_bytes)));
@@ -50,6 +52,7 @@ int plan(Flags flags) {
   } catch (const BudgetError& error) {
     if (!flags.common.json) throw;
     nlohmann::ordered_json object = to_json(session, options, yardstick, row_of(options, error));
+    object.update(to_json(coverage_of(session.profile, session.training.graph, keep->program)));
     object.update(advice_json(error));
     fmt::print("{}\n", object.dump(2));
     throw;
@@ -60,11 +63,16 @@ int plan(Flags flags) {
     (flags.common.json ? print_explanation_json : print_explanation)(session, *prepared, explanation);
     return kDone;
   }
+  refine(session, *prepared);
+  const Coverage coverage = coverage_of(session.profile, session.training.graph, prepared->program);
   const PlanRow row = row_of(*prepared);
-  if (flags.common.json)
-    fmt::print("{}\n", to_json(session, options, yardstick, row).dump(2));
-  else
-    print_summary(session, options, yardstick, row);
+  if (!flags.common.json) {
+    print_summary(session, options, yardstick, row, coverage);
+    return kDone;
+  }
+  nlohmann::ordered_json object = to_json(session, options, yardstick, row);
+  object.update(to_json(coverage));
+  fmt::print("{}\n", object.dump(2));
   return kDone;
 }
 

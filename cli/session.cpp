@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <thread>
 
@@ -11,6 +12,8 @@
 #include "data/file.h"
 #include "graph/reshaped.h"
 #include "graph/text.h"
+#include "progress.h"
+#include "run/simulator.h"
 
 namespace outsize::cli {
 
@@ -42,6 +45,35 @@ Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
   return load_model(other);
 }
 
+namespace {
+
+// The profile that --profile and --device ask for. What was measured on this machine is kept from one command to the next.
+Profile choose_profile(Session& session, const PlanFlags& flags) {
+  const bool here = find_device(flags.device).name == devices().front().name;
+  const bool word = flags.profile.empty() || flags.profile == "measured" || flags.profile == "roofline";
+  session.measures = flags.profile == "measured";
+  if (!here && (session.measures || !word))
+    user_error("--profile {}: is of a device itself; give it without --device {}", flags.profile, flags.device);
+  if (!word) return parse_profile(read_text(flags.profile), flags.profile);
+  Profile profile;
+  profile.device = find_device(flags.device);
+  if (!here || flags.profile == "roofline") return profile;
+
+  session.measured_on = {describe_machine(), std::string(session.backend->name()), session.backend->libraries(), OUTSIZE_VERSION,
+                         session.threads};
+  const std::string path = profile_cache_path(session.measured_on);
+  if (std::optional<Profile> cached = read_profile_cache(path)) return std::move(*cached);
+  if (!session.measures) return profile;
+  Progress progress(!session.quiet);
+  progress.show("measuring the machine");
+  profile.device = measure_device(profile.device, static_cast<int>(session.threads),
+                                  flags.spill.empty() ? std::filesystem::temp_directory_path().string() : flags.spill);
+  write_profile_cache(path, session.measured_on, profile);
+  return profile;
+}
+
+}  // namespace
+
 Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training,
                      StepKind kind) {
   if (common.json && !plan.dump.empty()) user_error("--dump {} prints text, not JSON; give it without --json", plan.dump);
@@ -55,7 +87,8 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
   session.backend = make_backend(backend, static_cast<int>(session.threads));
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
-  session.profile.device = find_device(plan.device);
+  session.quiet = common.json;
+  session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
   find_planner(session.planner);
@@ -81,8 +114,35 @@ std::string Session::describe() const {
 }
 
 Prepared prepare_keep(Session& session) {
-  return prepare(session.training.graph, *session.backend, session.profile,
-                 {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
+  Prepared keep = prepare(session.training.graph, *session.backend, session.profile,
+                          {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
+  refine(session, keep);
+  return keep;
+}
+
+void refine(Session& session, Prepared& prepared) {
+  if (!session.measures) return;
+  const Graph& graph = session.training.graph;
+  MeasureOptions options;
+  options.seconds = session.measuring_seconds;
+  options.free_bytes = free_device_bytes();
+  Progress progress(!session.quiet);
+  options.progress = [&](std::int64_t done, std::int64_t all) {
+    progress.show(fmt::format("measuring op {} of {}", done + 1, all));
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  if (measure(session.profile, graph, prepared.program, *session.backend, options) > 0)
+    write_profile_cache(profile_cache_path(session.measured_on), session.measured_on, session.profile);
+  session.measuring_seconds -= std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  prepared.predicted = simulate(graph, prepared.program, session.profile);
+}
+
+std::string describe(const Coverage& coverage) {
+  return fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
+}
+
+nlohmann::ordered_json to_json(const Coverage& coverage) {
+  return {{"profile", coverage.name()}, {"measured_ops", coverage.measured}, {"distinct_ops", coverage.ops}};
 }
 
 PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep) {
@@ -95,7 +155,8 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   }
   std::optional<Prepared> local;
   if (!keep) keep = &local;
-  if (flags.memory.ends_with("%") && !*keep) *keep = prepare_keep(session);
+  // Planners should know the times of the ops that they choose among.
+  if ((flags.memory.ends_with("%") || session.measures) && !*keep) *keep = prepare_keep(session);
   const std::int64_t keep_bytes = *keep ? (*keep)->program.peak_bytes[0] : 0;
   options.budgets.device = flags.memory.empty() ? free_device_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
   if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");

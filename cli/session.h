@@ -1,9 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "flags.h"
+#include "run/measured_profile.h"
+#include "run/profile_cache.h"
 
 namespace outsize::cli {
 
@@ -12,6 +15,10 @@ struct Session {
   StepGraph training;
   std::unique_ptr<Backend> backend;
   Profile profile;
+  MeasuredOn measured_on;
+  bool measures = false;                                // --profile measured
+  double measuring_seconds = MeasureOptions{}.seconds;  // that are left for it
+  bool quiet = false;                                   // --json
   std::string model;
   std::string planner;
   std::int64_t threads = 1;
@@ -38,8 +45,16 @@ Graph load_model(const ModelFlags& flags, const Dims& x_shape);
 // Plans under the budgets of the flags. `keep` is filled when a percentage or the caller asks for it.
 PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep = nullptr);
 
-// The plan that holds everything on the device.
+// The plan that holds everything on the device, refined.
 Prepared prepare_keep(Session& session);
+
+// Where --profile measured asks for it, times those ops of the program that the profile lacks, keeps the times for later commands,
+// and predicts again.
+void refine(Session& session, Prepared& prepared);
+// "predicted from 83 measured ops of 120"
+std::string describe(const Coverage& coverage);
+// Keys profile, measured_ops, distinct_ops.
+nlohmann::ordered_json to_json(const Coverage& coverage);
 
 // Prints what --dump asks for; true when there was something to print and the command is done.
 bool dump_graph(const Session& session, const ModelFlags& model, const PlanFlags& flags);

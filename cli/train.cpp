@@ -67,6 +67,7 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
                                   format_bytes(trainer.predicted_peak_bytes())));
   summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(losses.median_seconds()),
                                   format_seconds(prepared.predicted.seconds)));
+  summary.row("profile", describe(coverage_of(session.profile, trainer.main().graph, prepared.program)));
   const double computed = std::accumulate(losses.seconds.begin(), losses.seconds.end(), 0.0);
   summary.row("throughput", format_rate(static_cast<double>(losses.samples) / std::max(computed, 1e-9)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(figures.swapped_bytes)));
@@ -126,6 +127,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"waited_s", loader.waited_seconds()},
       {"skipped_samples", loader.skipped()},
   };
+  object.update(to_json(coverage_of(session.profile, trainer.main().graph, prepared.program)));
   if (!run.stopped_by.empty()) object["stopped_by"] = run.stopped_by;
   if (run.evaluation) {
     object["eval_loss"] = run.evaluation->loss;
@@ -369,6 +371,7 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
                  std::int64_t steps) {
   Prepared prepared = prepare_or_advise(session, options, rebuild_of(flags.model, flags.training, session.training.kind));
   if (dump_plan(session, prepared, flags.plan)) return kDone;
+  refine(session, prepared);
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
                   program_maker(session, flags, options));
   const StepGraph& main = trainer.main();

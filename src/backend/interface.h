@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "ops/kernel.h"
@@ -14,6 +15,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
+  // The libraries that its kernels call, with their versions ("oneDNN 2.6.3"); empty where there are none.
+  virtual std::string libraries() const { return {}; }
   virtual StorageRule storage() const = 0;
   virtual bool supports(DType dtype) const = 0;
 

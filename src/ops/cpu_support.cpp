@@ -13,6 +13,11 @@ StorageRule cpu_storage() {
   return {avx512 ? 16 : 8};
 }
 
+std::string cpu_libraries() {
+  const dnnl_version_t& version = *dnnl_version();
+  return fmt::format("oneDNN {}.{}.{}", version.major, version.minor, version.patch);
+}
+
 void require_f32(const Call& call) {
   const auto check = [&](const ValueType& type, std::string_view side, int i) {
     if (is_float(type.dtype) && type.dtype != DType::f32)

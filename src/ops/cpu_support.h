@@ -27,6 +27,9 @@ namespace outsize {
 // How the CPU backend stores maps: in channel blocks as wide as the vectors oneDNN uses on this machine.
 StorageRule cpu_storage();
 
+// "oneDNN 2.6.3", as it is loaded.
+std::string cpu_libraries();
+
 // The extents of a map piece as it is stored: N ⌈C/b⌉ D? H W b; depth is 1 where there is no D.
 struct MapPiece {
   MapPiece(const StorageRule& storage, const Box& box)

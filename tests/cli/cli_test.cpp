@@ -368,6 +368,35 @@ TEST_F(Cli, ListsWhatThereIs) {
   EXPECT_EQ(run("train --help").status, 0);
 }
 
+// What one command measures, later ones know.
+TEST_F(Cli, ProfilesAreMeasuredAndKept) {
+  setenv("XDG_CACHE_HOME", path("cache").c_str(), 1);
+  const auto plan = [&](const std::string& more) { return json("plan " + kModel + " --planner keep " + more); };
+  EXPECT_EQ(plan("")["profile"], "roofline");
+  EXPECT_FALSE(std::filesystem::exists(path("cache")));
+  const Json measured = plan("--profile measured");
+  EXPECT_EQ(measured["profile"], "measured");
+  EXPECT_EQ(measured["measured_ops"], measured["distinct_ops"]);
+  EXPECT_GT(measured["measured_ops"], 20);
+  const Json kept = plan("");
+  EXPECT_EQ(kept["profile"], "measured");
+  EXPECT_EQ(kept["step_s"], measured["step_s"]);
+  EXPECT_EQ(plan("--profile measured")["step_s"], measured["step_s"]);
+  EXPECT_EQ(plan("--threads 1 --profile roofline")["profile"], "roofline");
+  EXPECT_EQ(plan("--device v100")["profile"], "roofline");
+  EXPECT_EQ(train("--steps 1 --planner keep")["predicted_step_s"], measured["step_s"]);
+  EXPECT_EQ(json("plan resnet18 --width 0.125 --image 32 --batch 5 --classes 5 --planner keep")["profile"], "partly");
+
+  ASSERT_EQ(std::distance(std::filesystem::directory_iterator(path("cache/outsize")), {}), 1);
+  const std::filesystem::path file = std::filesystem::directory_iterator(path("cache/outsize"))->path();
+  EXPECT_EQ(plan("--profile '" + file.string() + "'")["step_s"], measured["step_s"]);
+  write("cache/outsize/" + file.filename().string(), "no profile\n");
+  const Result result = run("plan " + kModel + " --planner keep");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  EXPECT_NE(result.out.find("predicted from 0 measured ops of "), std::string::npos) << result.out;
+}
+
 TEST_F(Cli, DevicesAreMeasuredAndListed) {
   const Json object = json("devices --spill .");
   const Json& machine = object["machine"];

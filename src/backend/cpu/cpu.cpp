@@ -19,6 +19,8 @@ class Cpu final : public HostBackend {
  public:
   explicit Cpu(int threads) : HostBackend(cpu_kernels(), cpu_storage(), threads) {}
 
+  std::string libraries() const override { return cpu_libraries(); }
+
   // f64 occurs here only as statistics, which the kernels that make and read them know by themselves.
   bool supports(DType dtype) const override { return dtype != DType::f64; }
 

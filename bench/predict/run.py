@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Predicts the training step of several models and runs it, and prints how far the two are apart.
+
+    bench/predict/run.py [--outsize build/release/outsize] [--output bench/results/predict.txt]
+
+Each round begins with nothing measured: `outsize plan --profile measured` times every op of the model, one by one, and predicts;
+then `outsize train` makes some steps with the same plan, of which the first does not count. What a description of the processor
+alone predicts (`--profile roofline`) stands beside it.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+
+# Model, batch, extent (of an image's side, or of the sequence).
+MODELS = [
+    ("vgg16-features", 1, 128),
+    ("resnet50", 2, 128),
+    ("densenet121", 2, 64),
+    ("inception_v3", 1, 299),
+    ("unet3d", 1, 32),
+    ("bert-base", 1, 64),
+    ("gpt2", 1, 64),
+]
+TOKENS = ("bert", "gpt2", "transformer")
+
+
+def output_of(command, cache):
+    done = subprocess.run(command, env={**os.environ, "XDG_CACHE_HOME": cache}, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{shlex.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def one_round(arguments, model, batch, extent):
+    """What is predicted from measured ops and from the roofline, and the median step."""
+    size = "--seq" if model.startswith(TOKENS) else "--image"
+    same = [model, "--batch", str(batch), size, str(extent), "--threads", str(arguments.threads), "--json"]
+    same += (["--plan", arguments.plan] if arguments.plan else ["--planner", arguments.planner]) + arguments.extra
+    with tempfile.TemporaryDirectory() as cache:
+        plan = output_of([arguments.outsize, "plan", *same, "--profile", "measured"], cache)
+        train = output_of([arguments.outsize, "train", *same, "--steps", str(arguments.steps + 1)], cache)
+        roofline = output_of([arguments.outsize, "plan", *same, "--profile", "roofline"], cache)
+    return plan, roofline["step_s"], statistics.median(train["step_seconds"][1:])
+
+
+def row_of(arguments, task):
+    rounds = [one_round(arguments, *task) for _ in range(arguments.rounds)]
+    measured = statistics.median(seconds for _, _, seconds in rounds)
+    ratios = [plan["step_s"] / seconds for plan, _, seconds in rounds]
+    ratio = statistics.median(ratios)
+    plan, roofline, _ = rounds[0]
+    cells = [task[0], task[1], task[2], f"{plan['measured_ops']} of {plan['distinct_ops']}"]
+    cells += [f"{statistics.median(plan['step_s'] for plan, _, _ in rounds):.4f}", f"{measured:.4f}"]
+    cells += [f"{ratio:.3f} ({min(ratios):.3f}-{max(ratios):.3f})", f"{roofline / measured:.3f}"]
+    return [str(cell) for cell in cells], ratio
+
+
+def processor():
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def report(arguments, tasks):
+    rows = [["model", "batch", "size", "measured ops", "predicted s", "step s", "predicted / step", "roofline / step"]]
+    errors = []
+    for task in tasks:
+        cells, ratio = row_of(arguments, task)
+        rows.append(cells)
+        errors.append(abs(ratio - 1))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    plan = f"plan {arguments.plan}" if arguments.plan else f"planner {arguments.planner}"
+    lines = [
+        f"One training step, {plan}: as predicted from ops timed one by one, and as it is; medians (least-most) of {arguments.rounds} rounds.",
+        f"{datetime.date.today()}, {processor()}, {arguments.threads} threads",
+        "",
+        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows),
+        "",
+        f"median distance {100 * statistics.median(errors):.1f} %, largest {100 * max(errors):.1f} %",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--outsize", default="build/release/outsize")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=7, help="steps that count in each round")
+    parser.add_argument("--planner", default="keep")
+    parser.add_argument("--plan", help="run this plan instead; give one --model")
+    parser.add_argument("--model", action="append", help="only this one (again for more)")
+    parser.add_argument("--output", help="also write the report there")
+    parser.add_argument("extra", nargs="*", help="further flags of both commands, after --")
+    arguments = parser.parse_args()
+    tasks = [task for task in MODELS if not arguments.model or task[0] in arguments.model]
+    text = report(arguments, tasks)
+    print(text, end="")
+    if arguments.output:
+        with open(arguments.output, "w") as file:
+            file.write(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,321 @@
+#include "run/measured_profile.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/bytes.h"
+#include "base/philox.h"
+#include "cost/measure.h"
+#include "run/prepare.h"
+
+namespace outsize {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr std::int64_t kAlignment = 256;  // as in an arena
+constexpr std::size_t kLeastRuns = 3, kMostRuns = 15;
+constexpr double kLongRun = 0.05;  // one such run says enough
+
+// Of the largest cache. Where the system does not say, or says more than there is time to fill, a usual one.
+std::int64_t cache_bytes() {
+  constexpr std::int64_t kUsual = std::int64_t{32} << 20, kMost = std::int64_t{128} << 20;
+  for (const int level : {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE})
+    if (const std::int64_t bytes = sysconf(level); bytes > 0) return std::min(bytes, kMost);
+  return kUsual;
+}
+
+// Memory of the device that only grows; its contents do not stay.
+class Scratch {
+ public:
+  explicit Scratch(Backend& backend) : backend_(backend) {}
+  ~Scratch() { backend_.deallocate(Tier::device, memory_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::byte* get(std::int64_t bytes) {
+    if (bytes <= bytes_) return memory_;
+    backend_.deallocate(Tier::device, memory_, bytes_);
+    memory_ = nullptr;
+    bytes_ = 0;
+    memory_ = backend_.allocate(Tier::device, bytes);
+    bytes_ = bytes;
+    return memory_;
+  }
+
+ private:
+  Backend& backend_;
+  std::byte* memory_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+// Which parts of the device's arena a cache of so many bytes would hold, were it to drop what was touched longest ago.
+class CacheModel {
+ public:
+  CacheModel(std::int64_t arena_bytes, std::int64_t cache_bytes)
+      : touched_(static_cast<std::size_t>(arena_bytes / kGrain + 1), -2 * cache_bytes), cache_bytes_(cache_bytes) {}
+
+  void touch(const Interval& range) {
+    for (std::int64_t grain = range.lo / kGrain; grain * kGrain < range.hi; ++grain) {
+      traffic_ += std::min(kGrain, range.size());
+      touched_[static_cast<std::size_t>(grain)] = traffic_;
+    }
+  }
+  // Whether it holds at least half of the range.
+  bool holds(const Interval& range) const {
+    std::int64_t held = 0, all = 0;
+    for (std::int64_t grain = range.lo / kGrain; grain * kGrain < range.hi; ++grain, ++all)
+      held += traffic_ - touched_[static_cast<std::size_t>(grain)] < cache_bytes_ ? 1 : 0;
+    return 2 * held >= all;
+  }
+
+ private:
+  static constexpr std::int64_t kGrain = 64 * 1024;
+  std::vector<std::int64_t> touched_;  // by grain: the traffic up to then
+  std::int64_t cache_bytes_;
+  std::int64_t traffic_ = 0;
+};
+
+// One operand in the memory that an op is timed in. Operands that lie at one place in the program do so here: in-place ops.
+struct Place {
+  const Operand* operand = nullptr;
+  std::int64_t bytes = 0;
+  std::int64_t offset = 0;
+  bool warm = false;  // in the cache when the op begins
+};
+
+// A kernel of the program to be timed.
+struct Candidate {
+  const Instruction* instruction = nullptr;
+  std::string signature;
+  std::vector<Place> reads;
+  std::vector<Place> writes;
+  std::int64_t bytes = 0;  // of all operands
+  double estimate = 0;     // seconds of all its calls in a step
+};
+
+class Measuring {
+ public:
+  Measuring(const Graph& graph, const Program& program, Backend& backend)
+      : graph_(graph), program_(program), backend_(backend), cache_bytes_(cache_bytes()), scratch_(backend), other_(backend) {
+    const RandomStream stream(0, "operands");
+    for (std::size_t i = 0; i < random_.size(); ++i) random_[i] = static_cast<float>(stream.uniform(i));
+  }
+
+  // One a signature that the profile lacks, the one that takes longest first.
+  std::vector<Candidate> candidates(const Profile& profile) const {
+    CacheModel cache(program_.peak_bytes[0], cache_bytes_);
+    std::map<std::string, Candidate> found;
+    // Twice: a step begins with what the step before has left in the cache.
+    for (const bool warm_up : {true, false})
+      for (const Instruction& instruction : program_.instructions) {
+        if (!warm_up && instruction.action == Action::kernel) add(profile, instruction, cache, found);
+        for (const std::vector<Operand>* operands : {&instruction.reads, &instruction.writes})
+          for (const Operand& operand : *operands)
+            if (const auto range = range_of(operand)) cache.touch(*range);
+      }
+    std::vector<Candidate> sorted;
+    for (auto& [key, candidate] : found) sorted.push_back(std::move(candidate));
+    std::ranges::stable_sort(sorted, std::ranges::greater(), &Candidate::estimate);
+    return sorted;
+  }
+
+  // The median of some runs, or nothing where it cannot be run here.
+  std::optional<double> time(const Candidate& candidate, const MeasureOptions& options) {
+    const Call call = call_of(graph_, *candidate.instruction);
+    const std::shared_ptr<const Kernel> kernel = backend_.kernel(call);
+    const std::int64_t needed = candidate.bytes + kernel->workspace_bytes();
+    if (options.free_bytes > 0 && needed + cache_bytes_ > options.free_bytes) return std::nullopt;
+
+    std::byte* const memory = scratch_.get(std::max<std::int64_t>(needed, 1));
+    std::vector<const std::byte*> in;
+    std::vector<std::byte*> out;
+    for (const Place& place : candidate.reads) {
+      in.push_back(place.bytes > 0 ? memory + place.offset : nullptr);
+      fill(place, memory + place.offset);
+    }
+    for (const Place& place : candidate.writes) out.push_back(place.bytes > 0 ? memory + place.offset : nullptr);
+    const KernelRun run{in, out, memory + candidate.bytes, call.boxes.in, call.boxes.out, call.owned};
+
+    try {
+      kernel->run(run);
+    } catch (const UserError&) {  // the numbers are made up, and not to this op's taste
+      return std::nullopt;
+    }
+    std::vector<double> seconds;
+    const Clock::time_point begin = Clock::now();
+    do {
+      set_cache(candidate, memory);
+      const Clock::time_point start = Clock::now();
+      kernel->run(run);
+      seconds.push_back(seconds_since(start));
+    } while (seconds.size() < kMostRuns &&
+             (seconds_since(begin) < options.op_seconds || (seconds.size() < kLeastRuns && seconds.back() < kLongRun)));
+    return median(seconds);
+  }
+
+ private:
+  // Where an operand lies in the device's arena.
+  std::optional<Interval> range_of(const Operand& operand) const {
+    const Piece& piece = program_.piece(operand.piece);
+    if (piece.tier != Tier::device || operand.box.empty()) return std::nullopt;
+    const std::int64_t first = stored_offset(program_.storage, piece.type.format, operand.holds, operand.box.lo);
+    const std::int64_t begin = piece.offset + first * size_of(piece.type.dtype);
+    return Interval{begin, std::min(begin + bytes_of(operand), piece.offset + piece.bytes)};
+  }
+  std::int64_t bytes_of(const Operand& operand) const {
+    return stored_bytes(program_.storage, program_.piece(operand.piece).type, operand.box.shape());
+  }
+
+  void add(const Profile& profile, const Instruction& instruction, const CacheModel& cache,
+           std::map<std::string, Candidate>& found) const {
+    const Call call = call_of(graph_, instruction);
+    std::string key = signature(call);
+    if (profile.seconds.contains(key)) return;
+    Candidate& candidate = found[key];
+    candidate.estimate += profile.seconds_of(call);
+    if (candidate.instruction != nullptr) return;
+    candidate.instruction = &instruction;
+    candidate.signature = std::move(key);
+    std::map<std::pair<std::int64_t, std::int64_t>, Place> at;  // by where they lie in the arena
+    const auto place = [&](const Operand& operand) {
+      const std::optional<Interval> range = range_of(operand);
+      if (!range) return Place{&operand};
+      const Place next{&operand, bytes_of(operand), candidate.bytes, cache.holds(*range)};
+      const auto [shared, is_new] = at.try_emplace({range->lo, range->hi}, next);
+      if (is_new) candidate.bytes += align_up(next.bytes, kAlignment);
+      return shared->second;
+    };
+    for (const Operand& operand : instruction.reads) candidate.reads.push_back(place(operand));
+    for (const Operand& operand : instruction.writes) candidate.writes.push_back(place(operand));
+  }
+
+  // Small numbers of either sign; above 0 where they may be a variance or a count. Integers are 0, which is an index everywhere,
+  // but for the number of a step, which counts from 1.
+  void fill(const Place& place, std::byte* to) const {
+    const Piece& piece = program_.piece(place.operand->piece);
+    const Role role = piece.value ? graph_.value(piece.value).role : Role::activation;
+    const float lowest = role == Role::state || role == Role::statistic ? 0.0F : -0.5F;
+    switch (piece.type.dtype) {
+      case DType::f32: return repeat<float>(to, place.bytes, lowest);
+      case DType::f64: return repeat<double>(to, place.bytes, lowest);
+      default: backend_.zero(to, place.bytes);
+    }
+    const std::int32_t first = 1;
+    if (piece.type.dtype == DType::i32 && piece.type.elements() == 1) std::memcpy(to, &first, sizeof(first));
+  }
+  template <class T>
+  void repeat(std::byte* to, std::int64_t bytes, float lowest) const {
+    std::vector<T> numbers;
+    for (const float number : random_) numbers.push_back(static_cast<T>(number + lowest));
+    const auto period = static_cast<std::int64_t>(numbers.size() * sizeof(T));
+    for (std::int64_t done = 0; done < bytes; done += period)
+      std::memcpy(to + done, numbers.data(), static_cast<std::size_t>(std::min(period, bytes - done)));
+  }
+
+  // Pushes everything out of the cache, then brings the warm operands in.
+  void set_cache(const Candidate& candidate, const std::byte* memory) {
+    constexpr std::int64_t kSink = std::int64_t{1} << 20;
+    const std::int64_t half = align_up(cache_bytes_ / 2, kAlignment);
+    std::byte* const other = other_.get(2 * half + kSink);
+    CopyPlan plan;
+    plan.length = half / size_of(DType::f32);
+    backend_.add(plan, DType::f32, other, other + half);  // zeros stay zeros
+    for (const std::vector<Place>* places : {&candidate.reads, &candidate.writes})
+      for (const Place& place : *places)
+        for (std::int64_t done = 0; place.warm && done < place.bytes; done += kSink) {
+          plan.length = std::min(place.bytes - done, kSink);
+          backend_.copy(Lane::compute, plan, 1, memory + place.offset + done, other + 2 * half);
+        }
+  }
+
+  const Graph& graph_;
+  const Program& program_;
+  Backend& backend_;
+  std::int64_t cache_bytes_;
+  Scratch scratch_;  // the op's
+  Scratch other_;    // what else is in the cache
+  std::array<float, 4093> random_;
+};
+
+// Calls body(signature, call) once for each kernel signature of the program.
+template <class Body>
+void for_each_signature(const Graph& graph, const Program& program, Body body) {
+  std::set<std::string> seen;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.action != Action::kernel) continue;
+    const Call call = call_of(graph, instruction);
+    const auto [key, is_new] = seen.insert(signature(call));
+    if (is_new) body(*key, call);
+  }
+}
+
+// What the kinds of the program's ops take of their roofline, by those that are measured.
+void set_scales(Profile& profile, const Graph& graph, const Program& program) {
+  std::map<std::string, std::vector<double>> ratios;
+  for_each_signature(graph, program, [&](const std::string& key, const Call& call) {
+    if (const auto found = profile.seconds.find(key); found != profile.seconds.end())
+      ratios[std::string(call.site.op.def->kind())].push_back(found->second / roofline_seconds(profile.device, call));
+  });
+  for (const auto& [kind, all] : ratios)
+    if (const double ratio = median(all); ratio > 0) profile.scale[kind] = ratio;
+}
+
+}  // namespace
+
+Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program) {
+  Coverage coverage;
+  for_each_signature(graph, program, [&](const std::string& key, const Call&) {
+    ++coverage.ops;
+    coverage.measured += profile.seconds.contains(key) ? 1 : 0;
+  });
+  return coverage;
+}
+
+std::int64_t measure(Profile& profile, const Graph& graph, const Program& program, Backend& backend,
+                     const MeasureOptions& options) {
+  const Clock::time_point begin = Clock::now();
+  Measuring measuring(graph, program, backend);
+  const std::vector<Candidate> candidates = measuring.candidates(profile);
+  std::int64_t done = 0, timed = 0;
+  for (const Candidate& candidate : candidates) {
+    if (seconds_since(begin) >= options.seconds) break;
+    if (options.progress) options.progress(done++, static_cast<std::int64_t>(candidates.size()));
+    if (const auto seconds = measuring.time(candidate, options)) {
+      profile.seconds[candidate.signature] = *seconds;
+      ++timed;
+    }
+  }
+  set_scales(profile, graph, program);
+  return timed;
+}
+
+Device measure_device(const Device& description, int threads, const std::string& directory) {
+  Device device = description;
+  const MachineRates rates = measure_machine(threads, free_device_bytes());
+  device.memory_bytes = device.host_bytes = describe_machine().memory_bytes;
+  device.flops = rates.flops;
+  device.bandwidth = rates.bandwidth;
+  device.link_out = device.link_in = rates.link;
+  device.full_duplex = rates.full_duplex();
+  device.kernel_overlap = rates.kernel_overlap;
+  device.copy_overlap = rates.copy_overlap;
+  try {
+    const DiskRates disk = measure_disk(directory);
+    device.disk_out = disk.out;
+    device.disk_in = disk.in;
+  } catch (const UserError&) {  // a run that needs the disk says so itself
+  }
+  return device;
+}
+
+}  // namespace outsize

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "backend/interface.h"
+#include "cost/profile.h"
+
+namespace outsize {
+
+struct MeasureOptions {
+  double seconds = 30;          // after which no further op is begun
+  double op_seconds = 0.05;     // of one op, in which it runs 15 times at most; it runs 3 times anyhow, once if that takes 50 ms
+  std::int64_t free_bytes = 0;  // ops whose operands and workspace take more are left out; 0: no limit
+  // Called before each op: how many are done, of how many.
+  std::function<void(std::int64_t done, std::int64_t all)> progress;
+};
+
+// The kernels of a program by signature: how many there are, and how many of them a profile has measured.
+struct Coverage {
+  std::int64_t measured = 0;
+  std::int64_t ops = 0;
+
+  // "measured" where all are, "roofline" where none is, else "partly".
+  std::string_view name() const { return measured == 0 ? "roofline" : measured < ops ? "partly" : "measured"; }
+};
+Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program);
+
+// Times every kernel signature of the program that the profile lacks, the ones that take longest by its estimate first, and adds
+// the medians; of ops it does not come to, later ones too, the profile knows the median ratio of measured and roofline time of
+// their kind. One op at a time is in memory. Operands are in the cache or not as they would be in a step: before each run the
+// cache is filled with something else, then those operands are read that the program touched within the last cacheful of bytes.
+// Returns how many signatures were timed.
+std::int64_t measure(Profile& profile, const Graph& graph, const Program& program, Backend& backend,
+                     const MeasureOptions& options = {});
+
+// This machine as `description` describes it, with the rates that are measured on that many threads; those of the disk in
+// `directory`, or the description's where it cannot be written. Takes about three seconds.
+Device measure_device(const Device& description, int threads, const std::string& directory);
+
+}  // namespace outsize

@@ -1,0 +1,197 @@
+#include "run/measured_profile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cost/devices.h"
+#include "data/file.h"
+#include "hand_program.h"
+#include "model/zoo.h"
+#include "run/prepare.h"
+#include "run/profile_cache.h"
+#include "run/step_graph.h"
+
+namespace outsize {
+namespace {
+
+Program keep_program(const Graph& graph, Backend& backend) {
+  return prepare(graph, backend, {}, {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}}).program;
+}
+
+Call call_of_op(const Graph& graph, std::string_view op, const Program& program) {
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.action == Action::kernel && graph.op(instruction.op).name == op) return call_of(graph, instruction);
+  internal_error("no kernel of op {}", op);
+}
+
+// Two convolutions, one with 16 times the work of the other.
+constexpr std::string_view kTwoSizes = R"(graph two
+input small f32[1, 32, 32, 32]
+input large f32[1, 32, 128, 128]
+param weight f32[32, 32, 3, 3]
+first: a = conv2d(small, weight) padding=[1, 1, 1, 1]
+second: b = conv2d(large, weight) padding=[1, 1, 1, 1]
+output a
+output b
+)";
+
+TEST(MeasuredProfile, MoreWorkTakesLongerAndNothingIsTimedTwice) {
+  const Graph graph = graph_of(kTwoSizes);
+  const auto backend = make_backend("cpu", 1);
+  const Program program = keep_program(graph, *backend);
+  Profile profile;
+  EXPECT_EQ(coverage_of(profile, graph, program).name(), "roofline");
+  std::vector<std::int64_t> seen;
+  MeasureOptions options;
+  options.progress = [&](std::int64_t done, std::int64_t all) { seen.insert(seen.end(), {done, all}); };
+  EXPECT_EQ(measure(profile, graph, program, *backend, options), 2);
+  EXPECT_EQ(seen, (std::vector<std::int64_t>{0, 2, 1, 2}));
+  const double small = profile.seconds_of(call_of_op(graph, "first", program));
+  const double large = profile.seconds_of(call_of_op(graph, "second", program));
+  EXPECT_GT(small, 0);
+  EXPECT_GT(large, small);
+  EXPECT_EQ(coverage_of(profile, graph, program).name(), "measured");
+
+  EXPECT_EQ(measure(profile, graph, program, *backend), 0);
+  EXPECT_EQ(profile.seconds_of(call_of_op(graph, "first", program)), small);
+}
+
+// All kinds of operands: maps and plain values, statistics, indices, masks, keys of random numbers, ops in place.
+TEST(MeasuredProfile, EveryOpOfATrainingStepIsTimed) {
+  register_ops();
+  const ModelOptions image{.batch = 2, .image_height = 32, .image_width = 32, .classes = 5, .width = 0.125};
+  const ModelOptions tokens{.batch = 1, .sequence = 8, .classes = 50, .width = 0.125};
+  TrainingOptions training;
+  training.optimizer = Optimizer::adam;
+  MeasureOptions few;
+  few.op_seconds = 0;
+  for (const char* const kind : {"cpu", "reference"})
+    for (const Graph& model : {build_model("resnet18", image), build_model("gpt2", tokens)}) {
+      const StepGraph step = make_step_graph(model, StepKind::whole, training);
+      const auto backend = make_backend(kind, 1);
+      const Program program = keep_program(step.graph, *backend);
+      Profile profile;
+      measure(profile, step.graph, program, *backend, few);
+      const Coverage coverage = coverage_of(profile, step.graph, program);
+      EXPECT_EQ(coverage.measured, coverage.ops) << model.name << " on " << kind;
+      for (const auto& [key, seconds] : profile.seconds) EXPECT_GT(seconds, 0) << key;
+    }
+}
+
+TEST(MeasuredProfile, TimeAndMemoryAreBounded) {
+  const Graph graph = graph_of(kTwoSizes);
+  const auto backend = make_backend("cpu", 1);
+  const Program program = keep_program(graph, *backend);
+  Profile profile;
+  MeasureOptions options;
+  options.seconds = 0;
+  EXPECT_EQ(measure(profile, graph, program, *backend, options), 0);
+  options.seconds = 30;
+  options.free_bytes = 1;
+  EXPECT_EQ(measure(profile, graph, program, *backend, options), 0);
+}
+
+TEST(MeasuredProfile, WhatIsNotTimedIsScaledAsItsKind) {
+  const Graph graph = graph_of(kTwoSizes);
+  const auto backend = make_backend("cpu", 1);
+  const Program program = keep_program(graph, *backend);
+  const Call first = call_of_op(graph, "first", program), second = call_of_op(graph, "second", program);
+  Profile profile;
+  profile.seconds[signature(first)] = 3 * roofline_seconds(profile.device, first);
+  MeasureOptions options;
+  options.seconds = 0;
+  measure(profile, graph, program, *backend, options);
+  EXPECT_DOUBLE_EQ(profile.seconds_of(second), 3 * roofline_seconds(profile.device, second));
+  EXPECT_EQ(coverage_of(profile, graph, program).name(), "partly");
+}
+
+class ProfileCache : public testing::Test {
+ protected:
+  ProfileCache() {
+    folder_ = std::filesystem::temp_directory_path() / ("outsize_profile_" + std::to_string(::getpid()));
+    setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+    on_.machine.processor = "processor";
+    on_.backend = "cpu";
+    on_.libraries = "library 1.2";
+    on_.version = "0.1";
+    profile_.device = find_device("cpu");
+    profile_.device.flops = 123;
+    profile_.scale["relu"] = 2;
+    profile_.seconds["relu : f32[4] -> f32[4]"] = 0.5;
+  }
+  ~ProfileCache() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_;
+  MeasuredOn on_;
+  Profile profile_;
+};
+
+TEST_F(ProfileCache, HasAFileForEachMachineBackendAndVersion) {
+  const std::string path = profile_cache_path(on_);
+  EXPECT_EQ(path.find((folder_ / "outsize" / "profile-").string()), 0U) << path;
+  EXPECT_EQ(profile_cache_path(on_), path);
+  MeasuredOn other = on_;
+  other.threads = 2;
+  EXPECT_NE(profile_cache_path(other), path);
+  other = on_;
+  other.backend = "reference";
+  EXPECT_NE(profile_cache_path(other), path);
+  other = on_;
+  other.libraries = "library 1.3";
+  EXPECT_NE(profile_cache_path(other), path);
+  other = on_;
+  other.version = "0.2";
+  EXPECT_NE(profile_cache_path(other), path);
+  // A relative name counts as none.
+  setenv("XDG_CACHE_HOME", "here", 1);
+  setenv("HOME", "/home/somebody", 1);
+  EXPECT_EQ(profile_cache_path(on_).find("/home/somebody/.cache/outsize/profile-"), 0U);
+}
+
+TEST_F(ProfileCache, RoundTripsAndMerges) {
+  const std::string path = profile_cache_path(on_);
+  EXPECT_FALSE(read_profile_cache(path));
+  write_profile_cache(path, on_, profile_);
+  Profile other;
+  other.device.flops = 456;
+  other.seconds["add : f32[4] f32[4] -> f32[4]"] = 0.25;
+  other.scale["relu"] = 3;
+  write_profile_cache(path, on_, other);
+  EXPECT_NE(read_text(path).find("# processor, "), std::string::npos);
+  const std::optional<Profile> back = read_profile_cache(path);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->device.flops, 456);
+  EXPECT_EQ(back->scale, (std::unordered_map<std::string, double>{{"relu", 3}}));
+  EXPECT_EQ(back->seconds,
+            (std::unordered_map<std::string, double>{{"relu : f32[4] -> f32[4]", 0.5}, {"add : f32[4] f32[4] -> f32[4]", 0.25}}));
+}
+
+TEST_F(ProfileCache, WhatCannotBeReadIsToldOnceAndReplaced) {
+  const std::string path = profile_cache_path(on_);
+  std::filesystem::create_directories(folder_ / "outsize");
+  std::ofstream(path) << "device flops=often\n";
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(read_profile_cache(path));
+  write_profile_cache(path, on_, profile_);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(told, '\n'), 1) << told;
+  EXPECT_NE(told.find(path + ":1: flops must be above 0"), std::string::npos) << told;
+  EXPECT_TRUE(read_profile_cache(path));
+}
+
+TEST_F(ProfileCache, WhatCannotBeWrittenIsTold) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ / "outsize") << "a file where a directory should be";
+  testing::internal::CaptureStderr();
+  write_profile_cache(profile_cache_path(on_), on_, profile_);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(told, '\n'), 1) << told;
+  EXPECT_NE(told.find("cannot be written"), std::string::npos) << told;
+}
+
+}  // namespace
+}  // namespace outsize
