@@ -24,7 +24,7 @@ MODELS = [
     ("vgg16-features", 1, 128),
     ("resnet50", 2, 128),
     ("densenet121", 2, 64),
-    ("inception_v3", 1, 299),
+    ("inception_v3", 2, 299),
     ("unet3d", 1, 32),
     ("bert-base", 1, 64),
     ("gpt2", 1, 64),
