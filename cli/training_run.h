@@ -66,6 +66,7 @@ struct Losses {
  private:
   double median(std::vector<double>::const_iterator from) const {
     std::vector<double> sorted(from, seconds.end());
+    if (sorted.empty()) return 0;
     std::sort(sorted.begin(), sorted.end());
     const std::size_t half = sorted.size() / 2;
     return sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;

@@ -100,7 +100,7 @@ class ArrayDataset final : public Dataset {
       const std::int64_t found = find_outside(values, limit, ignored);
       if (found == count) continue;
       const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
-      user_error("{}: {} {} of sample {}{} is not below the model's {} {}", what, element, values[static_cast<std::size_t>(found)],
+      user_error("{}: {} {} of sample {}{} is not one of the model's {} {}", what, element, values[static_cast<std::size_t>(found)],
                  sample, where, limit, counted);
     }
   }

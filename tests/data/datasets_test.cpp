@@ -178,7 +178,7 @@ TEST_F(Datasets, LabelMaps) {
   options.spec.classes = 2;
   Loader outside(make_dataset(path("s"), options), options.spec, {});
   expect_contains(refusal([&] { outside.batch(0); }),
-                  "s/masks/a.png: label 2 (element 36 of it) is not below the model's 2 classes");
+                  "s/masks/a.png: label 2 (element 36 of it) is not one of the model's 2 classes");
   options.spec.classes = 3;
   image("s/images/b.png", 50);
   expect_contains(refuse(path("s"), options), "s/images/b.png: expected its label map in " + path("s/masks/b.png"));
@@ -228,7 +228,7 @@ TEST_F(Datasets, NpyIsReadFromItsFile) {
   npy("train.npy", array_of(ElementType::f32, {6, 2}, x));
   expect_contains(refuse(path("train.npy"), options), "expected its labels or targets beside it in " + path("train_y.npy"));
   npy("train_y.npy", array_of<std::int64_t>(ElementType::i64, {6}, {0, 1, 2, 0, 1, 3}));
-  expect_contains(refuse(path("train.npy"), options), "train_y.npy: label 3 of sample 5 is not below the model's 3 classes");
+  expect_contains(refuse(path("train.npy"), options), "train_y.npy: label 3 of sample 5 is not one of the model's 3 classes");
   write("train.npy", content("x.npy").substr(0, content("x.npy").size() - 1));
   expect_contains(refuse(path("train.npy"), options), "train.npy: expected 48 bytes for float32 of shape [6, 2], found 47");
 }

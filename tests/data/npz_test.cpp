@@ -167,10 +167,10 @@ TEST_F(Sources, TokensAndLabelsOfPositions) {
     return refusal([&] { npz_batches(npz(tokens, labels), by, false, 0); });
   };
   expect_contains(refused(array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 2, 3, 9, 8}), y, spec),
-                  "token 9 of sample 1 (element 1 of it) is not below the model's 9 tokens");
+                  "token 9 of sample 1 (element 1 of it) is not one of the model's 9 tokens");
   expect_contains(refused(make_array(ElementType::f32, {2, 3}), y, spec), "expected whole numbers, found float32");
   expect_contains(refused(x, array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 5, 3, 4, 1}), spec),
-                  "label 5 of sample 0 (element 2 of it) is not below the model's 5 classes");
+                  "label 5 of sample 0 (element 2 of it) is not one of the model's 5 classes");
   spec.ignored_label.reset();
   expect_contains(refused(x, y, spec), "label -100 of sample 1 (element 0 of it)");
 }
