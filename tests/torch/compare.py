@@ -176,7 +176,9 @@ def run_outsize(arguments, task, steps, folder):
     """Outsize's losses, last gradients and state after so many steps from the files in `folder`."""
     saved, gradients = os.path.join(folder, "saved.safetensors"), os.path.join(folder, "gradients.safetensors")
     command = [arguments.outsize, "train", task.name, "--json", "--threads", "2", "--shuffle", "off"]
-    command += ["--batch", str(task.size.batch), "--classes", str(task.size.classes), "--width", repr(task.size.width)]
+    command += ["--batch", str(task.size.batch), "--width", repr(task.size.width)]
+    if not task.name.endswith("-features"):  # which have targets, not labels
+        command += ["--classes", str(task.size.classes)]
     command += ["--seq", str(task.size.sequence)] if task.size.sequence else ["--image", "x".join(map(str, task.size.image))]
     command += ["--dropout", str(task.size.dropout), "--seed", str(random_bits.SEED)]
     command += ["--precision", arguments.precision, "--steps", str(steps), "--optimizer", task.optimizer]
