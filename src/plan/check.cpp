@@ -25,7 +25,12 @@ class Checker {
     }
     for (const Step& step : plan_.steps) {
       ++step_;
-      if (const auto* run = std::get_if<RunStep>(&step)) op(run->op, "");
+      if (const auto* run = std::get_if<RunStep>(&step)) {
+        if (run->where == Tier::device)
+          op(run->op, "");
+        else
+          host_op(*run);
+      }
       if (const auto* out = std::get_if<OutStep>(&step)) {
         if (!at(device_, out->value)) fail("out {}: it is not on the device there", name(out->value));
         if (out->tier == Tier::device) fail("out {}: the tier must be host or disk", name(out->value));
@@ -93,10 +98,28 @@ class Checker {
     made(id);
   }
 
-  void made(OpId id) {
+  // Only updates: any other op's results might differ in rounding from those of the device.
+  void host_op(const RunStep& step) {
+    const Op& op = graph_.op(step.op);
+    if (step.where != Tier::host)
+      fail("op {} cannot run on {}; expected host, or nothing for the device", op.name, name_of(step.where));
+    if (op.phase != Phase::update) fail("op {} is no update: only updates run on the host", op.name);
+    for (ValueId input : op.inputs) {
+      if (at(replaced_, input)) fail("op {} reads {} after it was updated", op.name, name(input));
+      if (!at(lower_, input))
+        fail("op {} runs on the host and reads {}, which is not there; `out` it before, or `stream` it", op.name, name(input));
+    }
+    for (const InPlacePair& update : op.def->updates({graph_, op}))
+      if (const ValueId old = op.inputs[static_cast<std::size_t>(update.input)]; plan_.home_of(old) == Tier::device)
+        fail("op {} runs on the host and updates {}, which lives on the device; `stream` it", op.name, name(old));
+    made(step.op, lower_);
+  }
+
+  void made(OpId id) { made(id, device_); }
+  void made(OpId id, std::vector<bool>& where) {
     const Op& op = graph_.op(id);
     ++runs_[static_cast<std::size_t>(id.index)];
-    for (ValueId output : op.outputs) at(device_, output) = true;
+    for (ValueId output : op.outputs) at(where, output) = true;
     for (const InPlacePair& update : op.def->updates({graph_, op}))
       at(replaced_, op.inputs[static_cast<std::size_t>(update.input)]) = true;
   }

@@ -11,11 +11,13 @@ namespace outsize {
 Plan plan_fairscale(const PlanRequest& request) {
   const Graph& graph = request.graph;
   const Runs runs = eager_order(graph);
-  const Lives lives = lives_of(request, costs_of(request), runs);
+  const std::vector<bool> updates = updates_of(graph);
+  const Lives lives = lives_of(request, costs_of(request), runs, updates);
   std::vector<bool> between(static_cast<std::size_t>(graph.value_count()), false);
   for (const Group& group : groups_of(graph))
     if (group.output) between[static_cast<std::size_t>(group.output.index)] = true;
   SpillChoice choice{runs};
+  choice.on_host = updates;
   choice.swaps = activation_gaps(graph, runs, lives);
   std::erase_if(choice.swaps, [&](const Swap& swap) {
     return !between[static_cast<std::size_t>(lives.all[static_cast<std::size_t>(swap.life)].value.index)];

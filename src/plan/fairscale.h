@@ -4,8 +4,8 @@
 
 namespace outsize {
 
-// FairScale's offload (as TSPLIT has it): parameters, their optimizer state, and the activations between the groups of the network
-// live in host memory; each group's are brought in when its turn comes.
+// FairScale's OffloadModel: weights and optimizer state live in host memory and are on the device only around the ops that read
+// them, shard by shard; activations between layers wait in host memory; gradients go to the host, where the updates run.
 Plan plan_fairscale(const PlanRequest& request);
 
 }  // namespace outsize

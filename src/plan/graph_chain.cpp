@@ -108,13 +108,15 @@ Plan plan_by_chain(const PlanRequest& request, std::string_view planner, const C
   if (refusal) throw *refusal;
   // What the model needs at least: one layer's own.
   std::int64_t most = 0;
-  OpId op = made.runs.front();
+  std::size_t layer = 0;
   for (std::size_t i = 0; i < made.chain.layers(); ++i) {
     const std::int64_t needed = std::max(forward_bytes(made.chain, i), backward_bytes(made.chain, i));
     if (needed <= most) continue;
     most = needed;
-    op = groups_of(request.graph)[i].forward.front();
+    layer = i;
   }
+  const std::vector<Group> groups = groups_of(request.graph);
+  const OpId op = layer < groups.size() ? groups[layer].forward.front() : made.runs.front();
   refuse_budget(request, planner, std::max(made.fixed + most, request.device_budget + 1), op);
 }
 

@@ -19,12 +19,8 @@ std::vector<Group> groups_of(const Graph& graph) {
   std::vector<std::int64_t> position(at(graph.op_count()), -1);
   for (std::size_t p = 0; p < forward.size(); ++p) position[at(forward[p].index)] = static_cast<std::int64_t>(p);
 
-  // Values that are made before a position and read at it or later.
-  struct Reach {
-    ValueId value;
-    std::int64_t from, to;  // made at, last read at
-  };
-  std::vector<Reach> reaches;
+  // How many values are made before a position and read at it or later, and the sum of their ids: of a single one, its id.
+  std::vector<std::int64_t> count(forward.size() + 1, 0), ids(forward.size() + 1, 0);  // changes from one position to the next
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (value.persistent() || !is_float(value.type.dtype)) continue;
@@ -32,18 +28,17 @@ std::vector<Group> groups_of(const Graph& graph) {
     std::int64_t last = -1;
     for (OpId reader : value.consumers) last = std::max(last, position[at(reader.index)]);
     const std::int64_t from = value.producer ? position[at(value.producer.index)] : -1;
-    if (last > from) reaches.push_back({ValueId(v), from, last});
+    if (last <= from) continue;
+    ++count[at(from + 1)], --count[at(last + 1)];
+    ids[at(from + 1)] += v, ids[at(last + 1)] -= v;
   }
-  std::stable_sort(reaches.begin(), reaches.end(), [](const Reach& a, const Reach& b) { return a.from < b.from; });
-  std::size_t next = 0;
-  std::vector<Reach> open;
   std::vector<Group> groups;
-  ValueId leading;
+  std::int64_t open = 0, sum = 0;
   for (std::size_t p = 0; p < forward.size(); ++p) {
-    for (; next < reaches.size() && reaches[next].from < static_cast<std::int64_t>(p); ++next) open.push_back(reaches[next]);
-    std::erase_if(open, [&](const Reach& reach) { return reach.to < static_cast<std::int64_t>(p); });
-    if (open.size() == 1 || groups.empty()) {
-      leading = open.empty() ? ValueId{} : open.front().value;
+    open += count[p];
+    sum += ids[p];
+    if (open == 1 || groups.empty()) {
+      const ValueId leading = open == 1 ? ValueId(sum) : ValueId{};
       if (!groups.empty()) groups.back().output = leading;
       groups.push_back({{}, {}, leading, {}, {}});
     }

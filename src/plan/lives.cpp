@@ -23,8 +23,13 @@ Call whole_call(const Graph& graph, const Op& op) {
 
 class Follower {
  public:
-  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs)
-      : graph_(request.graph), request_(request), costs_(costs), runs_(runs), newest_(at(graph_.value_count()), kNone) {}
+  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host)
+      : graph_(request.graph),
+        request_(request),
+        costs_(costs),
+        runs_(runs),
+        on_host_(on_host),
+        newest_(at(graph_.value_count()), kNone) {}
 
   Lives run() {
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
@@ -32,7 +37,7 @@ class Follower {
       if (value.producer) continue;
       if (value.persistent())
         lives_.persistent += bytes_of(ValueId(v));
-      else
+      else if (!only_read_by(graph_, ValueId(v), on_host_))
         begin_life(ValueId(v), -1);
     }
     for (std::size_t p = 0; p < runs_.size(); ++p) visit(static_cast<std::int32_t>(p));
@@ -60,6 +65,11 @@ class Follower {
 
   void visit(std::int32_t position) {
     const OpId id = runs_[at(position)];
+    if (!on_host_.empty() && on_host_[at(id.index)]) {
+      lives_.seconds.push_back(0);
+      lives_.workspace.push_back(0);
+      return;
+    }
     const Op& op = graph_.op(id);
     for (ValueId input : op.inputs) {
       if (in_weights(input)) continue;
@@ -111,6 +121,7 @@ class Follower {
   const PlanRequest& request_;
   const OpCosts& costs_;
   const Runs& runs_;
+  const std::vector<bool>& on_host_;
   std::vector<std::int32_t> newest_;  // the life that a read of a value takes
   Lives lives_;
 };
@@ -133,6 +144,12 @@ std::vector<std::int64_t> Lives::bytes() const {
   return sums;
 }
 
+bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& ops) {
+  const std::vector<OpId>& readers = graph.value(value).consumers;
+  return !ops.empty() && !readers.empty() &&
+         std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return ops[at(reader.index)]; });
+}
+
 OpCosts costs_of(const PlanRequest& request) {
   OpCosts costs;
   for (const Op& op : request.graph.ops()) {
@@ -143,7 +160,9 @@ OpCosts costs_of(const PlanRequest& request) {
   return costs;
 }
 
-Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs) { return Follower(request, costs, runs).run(); }
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host) {
+  return Follower(request, costs, runs, on_host).run();
+}
 
 void refuse_budget(const PlanRequest& request, std::string_view planner, std::int64_t needed, OpId op) {
   const std::int64_t budget = request.device_budget, missing = needed - budget;

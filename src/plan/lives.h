@@ -42,8 +42,12 @@ struct Lives {
   std::vector<std::int64_t> bytes() const;  // the sum during each run
 };
 
-// Follows `runs` as lowering does. Throws InternalError when one reads what no earlier run has made.
-Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs);
+// Whether there are readers of the value, and all are among `ops` (by op; empty: none).
+bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& ops);
+
+// Follows `runs` as lowering does. Ops of `on_host` (by op; empty: none) take nothing of the device: what they read of it has left
+// before, what they make is not there. Throws InternalError when one reads what no earlier run has made.
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host = {});
 
 // The most that the sum during a run may be: packing ends the last piece where its bytes end, not at a multiple.
 inline std::int64_t limit_of(const PlanRequest& request) { return align_up(request.device_budget, kPieceAlignment); }

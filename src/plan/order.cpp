@@ -1,17 +1,30 @@
 #include "plan/order.h"
 
+#include <algorithm>
+
 #include "graph/opdef.h"
 
 namespace outsize {
 
 std::vector<OpId> eager_order(const Graph& graph) {
-  // An update waits for its inputs' producers and for the other readers of what it replaces.
+  // An update waits for its inputs' producers and for the other readers of what it replaces; what backward makes a single number
+  // of (the norm of a gradient) waits for nothing but its inputs.
   std::vector<int> missing(static_cast<std::size_t>(graph.op_count()), 0);
   std::vector<std::vector<OpId>> wakes(static_cast<std::size_t>(graph.op_count()));
-  const auto updates = [&](OpId id) { return graph.op(id).phase == Phase::update; };
+  const auto eager = [&](OpId id) {
+    const Op& op = graph.op(id);
+    if (op.phase != Phase::backward) return op.phase == Phase::update;
+    const auto single = [&](ValueId v) { return graph.value(v).type.elements() == 1; };
+    const auto of_backward = [&](ValueId v) {
+      const OpId producer = graph.value(v).producer;
+      return producer && graph.op(producer).phase == Phase::backward;
+    };
+    return std::all_of(op.outputs.begin(), op.outputs.end(), single) &&
+           std::any_of(op.inputs.begin(), op.inputs.end(), of_backward);
+  };
   for (std::int64_t i = 0; i < graph.op_count(); ++i) {
     const OpId id(i);
-    if (!updates(id)) continue;
+    if (!eager(id)) continue;
     const Op& op = graph.op(id);
     const auto wait_for = [&](OpId other) {
       ++missing[static_cast<std::size_t>(i)];
@@ -33,7 +46,7 @@ std::vector<OpId> eager_order(const Graph& graph) {
         if (--missing[static_cast<std::size_t>(next.index)] == 0) order.push_back(next);
   };
   for (std::int64_t i = 0; i < graph.op_count(); ++i)
-    if (!updates(OpId(i)) || waits_for_nothing[static_cast<std::size_t>(i)]) run(OpId(i));
+    if (!eager(OpId(i)) || waits_for_nothing[static_cast<std::size_t>(i)]) run(OpId(i));
   OUTSIZE_CHECK(order.size() == static_cast<std::size_t>(graph.op_count()));
   return order;
 }

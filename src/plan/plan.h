@@ -40,6 +40,7 @@ struct Pass {
 // The steps of a plan, in issue order. Nothing is decided after this: a read takes the value's newest device piece.
 struct RunStep {  // runs an op on whole values; running it again is a recomputation
   OpId op;
+  Tier where = Tier::device;  // host: an update of values that live there, by the host's processor
   bool operator==(const RunStep&) const = default;
 };
 struct OutStep {  // starts to copy a value's device piece to a lower tier; the device piece ends at the next `drop`, or here
@@ -82,6 +83,7 @@ struct Plan {
 //   plan skeleton by hand
 //   stream x host
 //   run conv1
+//   run conv1.weight.sgd host
 //   out z disk
 //   drop z
 //   in z

@@ -12,6 +12,7 @@
 #include "plan/vdnn.h"
 #include "plan/vdnn_all.h"
 #include "plan/vdnn_conv.h"
+#include "plan/zero_offload.h"
 
 namespace outsize {
 
@@ -27,7 +28,9 @@ const std::vector<Planner>& planners() {
       {"vdnn-conv", "the inputs of convolutions wait in host memory", plan_vdnn_conv},
       {"offload-ratio", "the first activations wait in host memory, as many as need be", plan_offload_ratio},
       {"superneurons", "results of matrix products wait in host memory, cheap ones are made again", plan_superneurons},
-      {"fairscale", "weights, optimizer state and activations between layers live in host memory", plan_fairscale},
+      {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
+      {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
+       plan_fairscale},
   };
   return all;
 }

@@ -56,9 +56,6 @@ class RangeMax {
   std::vector<std::int64_t> most_, added_;
 };
 
-// Uses of an away value so near to each other that it stays in between count as one visit.
-constexpr std::int32_t kNear = 4;
-
 // A stay on the device of a persistent value that lives elsewhere.
 struct Visit {
   ValueId value;
@@ -67,6 +64,15 @@ struct Visit {
   std::int32_t earliest = 0;         // it may come back from here on
   ValueId next;                      // its new version, where a run of the visit updates it
 };
+
+std::int64_t bytes_of(const PlanRequest& request, ValueId id) {
+  const ValueType& type = request.graph.value(id).type;
+  return align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
+}
+
+bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
+  return !choice.on_host.empty() && choice.on_host[at(choice.runs[at(run)].index)];
+}
 
 std::vector<bool> away_of(const PlanRequest& request, const SpillChoice& choice) {
   const Graph& graph = request.graph;
@@ -84,12 +90,12 @@ std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choi
   std::vector<std::int64_t> newest(at(graph.value_count()), -1);  // index into visits
   for (std::size_t p = 0; p < choice.runs.size(); ++p) {
     const auto run = static_cast<std::int32_t>(p);
+    if (runs_on_host(choice, run)) continue;
     const Op& op = graph.op(choice.runs[p]);
     const auto visit = [&](ValueId id) -> Visit& {
       std::int64_t& found = newest[at(id.index)];
-      if (found < 0 || run - visits[at(found)].last > kNear) {
-        const ValueType& type = graph.value(id).type;
-        const std::int64_t bytes = align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
+      if (found < 0 || run - visits[at(found)].last > choice.near) {
+        const std::int64_t bytes = bytes_of(request, id);
         const std::int32_t earliest = found < 0 ? 0 : visits[at(found)].last + 1;
         found = static_cast<std::int64_t>(visits.size());
         visits.push_back({id, bytes, run, run, earliest, {}});
@@ -103,6 +109,31 @@ std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choi
       if (const ValueId old = graph.value(output).version_of; old && away[at(old.index)]) visit(old).next = output;
   }
   return visits;
+}
+
+// What goes to a lower tier: it is not needed on the device after one run, and must be gone after another.
+struct Departure {
+  std::int32_t life = 0;
+  std::int32_t after = 0;
+  std::int32_t until = 0;
+  Tier tier = Tier::host;
+};
+
+// What the updates that the host runs read of the device: gradients, and what is known of them all.
+std::vector<Departure> sent_to_host(const Graph& graph, const Lives& lives, const SpillChoice& choice) {
+  std::vector<bool> read(at(graph.value_count()), false);
+  for (std::size_t p = 0; p < choice.runs.size(); ++p)
+    if (runs_on_host(choice, static_cast<std::int32_t>(p)))
+      for (ValueId input : graph.op(choice.runs[p]).inputs)
+        if (!graph.value(input).persistent() && !graph.value(input).version_of) read[at(input.index)] = true;
+  std::vector<Departure> sent;
+  for (std::size_t k = lives.all.size(); k-- > 0;) {  // of several lives the last
+    const Life& life = lives.all[k];
+    if (!read[at(life.value.index)]) continue;
+    read[at(life.value.index)] = false;
+    sent.push_back({static_cast<std::int32_t>(k), life.end, static_cast<std::int32_t>(choice.runs.size()) - 1, Tier::host});
+  }
+  return sent;
 }
 
 // A copy to the device: it must be there before a run, and may be from another on.
@@ -124,25 +155,26 @@ class Timer {
 
   // In the order they are made, one after the other over the link: each stays until it has left, or as long as there is room.
   // Returns the run that each outlives.
-  std::vector<std::int32_t> leave(const std::vector<Swap>& swaps) {
+  std::vector<std::int32_t> leave(const std::vector<Departure>& departures) {
     const Device& device = request_.profile.device;
-    std::vector<std::int32_t> drops(swaps.size());
+    std::vector<std::int32_t> drops(departures.size());
     double free = 0;
-    for (std::size_t k : order_by(swaps.size(), [&](std::size_t i) { return lives_.all[at(swaps[i].life)].made; })) {
-      const Swap& swap = swaps[k];
-      const Life& life = lives_.all[at(swap.life)];
-      free = std::max(free, starts_[at(life.made + 1)]) + seconds(life.bytes, swap.tier, device.link_out, device.disk_out);
+    for (std::size_t k : order_by(departures.size(), [&](std::size_t i) { return lives_.all[at(departures[i].life)].made; })) {
+      const Departure& going = departures[k];
+      const Life& life = lives_.all[at(going.life)];
+      free = std::max(free, starts_[at(life.made + 1)]) + seconds(life.bytes, going.tier, device.link_out, device.disk_out);
       // The first run that ends after the copy has.
-      const auto gone = std::lower_bound(starts_.begin() + swap.after + 1, starts_.begin() + swap.before, free) - starts_.begin();
-      std::int64_t low = swap.after, high = std::clamp<std::int64_t>(gone - 1, swap.after, swap.before - 1);
+      const auto gone =
+          std::lower_bound(starts_.begin() + going.after + 1, starts_.begin() + going.until + 1, free) - starts_.begin();
+      std::int64_t low = going.after, high = std::clamp<std::int64_t>(gone - 1, going.after, going.until);
       while (low < high) {  // the latest end that fits
         const std::int64_t middle = (low + high + 1) / 2;
-        if (fits(swap.after + 1, middle, life.bytes))
+        if (fits(going.after + 1, middle, life.bytes))
           low = middle;
         else
           high = middle - 1;
       }
-      live_.add(swap.after + 1, low, life.bytes);
+      live_.add(going.after + 1, low, life.bytes);
       drops[k] = static_cast<std::int32_t>(low);
     }
     return drops;
@@ -230,6 +262,12 @@ std::vector<Swap> activation_gaps(const Graph& graph, const Runs& runs, const Li
   return gaps;
 }
 
+std::vector<bool> updates_of(const Graph& graph) {
+  std::vector<bool> updates;
+  for (const Op& op : graph.ops()) updates.push_back(op.phase == Phase::update);
+  return updates;
+}
+
 std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice) {
   std::vector<std::int64_t> sums = lives.bytes();
   std::vector<std::int64_t> change(sums.size() + 1, 0);
@@ -237,10 +275,10 @@ std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives
     change[at(swap.after) + 1] -= lives.all[at(swap.life)].bytes;
     change[at(swap.before)] += lives.all[at(swap.life)].bytes;
   }
-  std::vector<bool> counted(at(request.graph.value_count()), false);
+  const std::vector<bool> away = away_of(request, choice);
+  for (std::size_t v = 0; v < away.size(); ++v)
+    if (away[v]) change[0] -= bytes_of(request, ValueId(static_cast<std::int64_t>(v)));
   for (const Visit& visit : visits_of(request, choice)) {
-    if (!counted[at(visit.value.index)]) change[0] -= visit.bytes;
-    counted[at(visit.value.index)] = true;
     change[at(visit.first)] += visit.bytes;
     change[at(visit.last) + 1] -= visit.bytes;
   }
@@ -259,26 +297,35 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   plan.name = request.graph.name;
   plan.planner = planner;
   const std::vector<Visit> visits = visits_of(request, choice);
+  std::vector<Departure> departures;
+  for (const Swap& swap : choice.swaps) departures.push_back({swap.life, swap.after, swap.before - 1, swap.tier});
+  const std::vector<Departure> sent = sent_to_host(request.graph, lives, choice);
+  departures.insert(departures.end(), sent.begin(), sent.end());
+
+  std::vector<ValueId> homeless;  // away, in the order of the graph
+  const std::vector<bool> away = away_of(request, choice);
+  for (std::size_t v = 0; v < away.size(); ++v)
+    if (away[v]) homeless.emplace_back(static_cast<std::int64_t>(v));
   std::int64_t total = 0, largest = 0;
-  for (const Visit& visit : visits) total += visit.bytes, largest = std::max(largest, visit.bytes);
-  for (const Swap& swap : choice.swaps) {
-    total += lives.all[at(swap.life)].bytes;
-    largest = std::max(largest, lives.all[at(swap.life)].bytes);
-  }
+  const auto count = [&](std::int64_t bytes) { total += bytes, largest = std::max(largest, bytes); };
+  for (ValueId value : homeless) count(bytes_of(request, value));
+  for (const Departure& going : departures) count(lives.all[at(going.life)].bytes);
   Tiers tiers(request, total, largest);
-  for (const Visit& visit : visits) {
-    if (plan.home.contains(visit.value)) continue;
-    const auto known = request.homes.find(request.graph.value(visit.value).name);
-    plan.home[visit.value] = known != request.homes.end() ? known->second : tiers.take(visit.bytes);
+  for (ValueId value : homeless) {
+    const auto known = request.homes.find(request.graph.value(value).name);
+    plan.home[value] = known != request.homes.end() ? known->second : tiers.take(bytes_of(request, value));
   }
-  for (Swap& swap : choice.swaps) swap.tier = tiers.take(lives.all[at(swap.life)].bytes);
+  for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
+    if (request.graph.value(ValueId(v)).role == Role::input && only_read_by(request.graph, ValueId(v), choice.on_host))
+      plan.home[ValueId(v)] = Tier::host;
+  for (Departure& going : departures) going.tier = tiers.take(lives.all[at(going.life)].bytes);
 
   Timer timer(request, lives, tightest);
-  const std::vector<std::int32_t> drops = timer.leave(choice.swaps);
+  const std::vector<std::int32_t> drops = timer.leave(departures);
   std::vector<Arrival> arrivals;
   for (std::size_t k = 0; k < choice.swaps.size(); ++k) {
     const Swap& swap = choice.swaps[k];
-    arrivals.push_back({lives.all[at(swap.life)].bytes, swap.tier, swap.before, drops[k] + 1, swap.before});
+    arrivals.push_back({lives.all[at(swap.life)].bytes, departures[k].tier, swap.before, drops[k] + 1, swap.before});
   }
   for (const Visit& visit : visits)
     arrivals.push_back({visit.bytes, plan.home[visit.value], visit.first, visit.earliest, visit.first});
@@ -290,9 +337,10 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   const Runs& runs = choice.runs;
   std::vector<std::vector<std::size_t>> out(runs.size() + 1), in(runs.size());  // before each run
   std::vector<std::vector<Step>> after(runs.size());
-  for (std::size_t k = 0; k < choice.swaps.size(); ++k) {
-    out[at(lives.all[at(choice.swaps[k].life)].made + 1)].push_back(k);
-    after[at(drops[k])].push_back(DropStep{value(k)});
+  for (std::size_t k = 0; k < departures.size(); ++k) {
+    const Life& life = lives.all[at(departures[k].life)];
+    out[at(life.made + 1)].push_back(k);
+    after[at(drops[k])].push_back(DropStep{life.value});
   }
   for (const Visit& visit : visits) {
     if (visit.next) after[at(visit.last)].push_back(OutStep{visit.next, plan.home[visit.value]});
@@ -300,12 +348,12 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   }
   for (std::size_t k = 0; k < arrivals.size(); ++k) in[at(arrivals[k].in)].push_back(k);
   for (std::size_t p = 0; p < runs.size(); ++p) {
-    for (std::size_t k : out[p]) plan.steps.push_back(OutStep{value(k), choice.swaps[k].tier});
+    for (std::size_t k : out[p]) plan.steps.push_back(OutStep{lives.all[at(departures[k].life)].value, departures[k].tier});
     // The first needed goes first.
     std::stable_sort(in[p].begin(), in[p].end(),
                      [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
     for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
-    plan.steps.push_back(RunStep{runs[p]});
+    plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
     plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
   }
   return plan;

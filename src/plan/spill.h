@@ -28,7 +28,15 @@ struct SpillChoice {
   // Persistent values, by value, that live in host memory (or on disk, once that is full): they are on the device only around the
   // runs that read them, and go back once they are updated. Those of PlanRequest::homes are among them in any case.
   std::vector<bool> away = {};
+  // Updates, by op, that the host runs: all persistent values that they take are away, and what they read of the device goes out to
+  // them. Empty: none. `Lives` must have been made with the same.
+  std::vector<bool> on_host = {};
+  // Uses of an away value no more runs apart than this are one visit: it stays on the device in between.
+  std::int32_t near = 4;
 };
+
+// The updates of a graph, by op.
+std::vector<bool> updates_of(const Graph& graph);
 
 // The bytes during each run when everything is as tight as can be.
 std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice);

@@ -80,7 +80,8 @@ class PlanParser {
       const ValueId id = value(cursor);
       plan_.home[id] = tier(cursor);
     } else if (word == "run") {
-      run(op(cursor));
+      const OpId id = op(cursor);
+      run(id, cursor.at_end() ? Tier::device : tier(cursor));
     } else if (word == "until") {
       run_until(op(cursor));
     } else if (word == "rest") {
@@ -101,9 +102,9 @@ class PlanParser {
   }
 
  private:
-  void run(OpId id) {
+  void run(OpId id, Tier where = Tier::device) {
     ran_[static_cast<std::size_t>(id.index)] = true;
-    plan_.steps.push_back(RunStep{id});
+    plan_.steps.push_back(RunStep{id, where});
   }
   // Everything before `end` in the default order that has not run; everything left without an end.
   void run_until(OpId end) {
@@ -230,7 +231,8 @@ std::string print_plan(const Graph& graph, const Plan& plan) {
   std::string text = fmt::format("plan {} by {}\n", plan.name, plan.planner);
   for (const auto& [value, tier] : plan.home) text += fmt::format("stream {} {}\n", graph.value(value).name, name_of(tier));
   for (const Step& step : plan.steps) {
-    if (const auto* run = std::get_if<RunStep>(&step)) text += fmt::format("run {}\n", graph.op(run->op).name);
+    if (const auto* run = std::get_if<RunStep>(&step))
+      text += fmt::format("run {}{}\n", graph.op(run->op).name, run->where == Tier::host ? " host" : "");
     if (const auto* out = std::get_if<OutStep>(&step))
       text += fmt::format("out {} {}\n", graph.value(out->value).name, name_of(out->tier));
     if (const auto* in = std::get_if<InStep>(&step)) text += fmt::format("in {}\n", graph.value(in->value).name);

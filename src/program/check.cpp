@@ -268,8 +268,9 @@ class ProgramChecker {
     if (reads_.size() != op.inputs.size() || writes_.size() != op.outputs.size())
       fail("{} takes {} reads and {} writes, expected {} and {}", here(), reads_.size(), writes_.size(), op.inputs.size(),
            op.outputs.size());
+    const Tier where = instruction.lane == Lane::host ? Tier::host : Tier::device;
     const auto check = [&](const Resolved& r, ValueId value) {
-      if (tier(r) != Tier::device) fail("{} takes {} in the {} tier", here(), label(r), name_of(tier(r)));
+      if (tier(r) != where) fail("{} takes {} in the {} tier", here(), label(r), name_of(tier(r)));
       if (program_.piece(r.access.piece).type != graph_.value(value).type)
         fail("{} takes {} as {}, which is {}", here(), label(r), graph_.value(value).name, to_string(graph_.value(value).type));
     };
@@ -303,7 +304,8 @@ class ProgramChecker {
     if (!scratch) return;
     if (!exists(scratch)) fail("{} has a workspace that does not exist", here());
     const Piece& piece = program_.piece(scratch);
-    if (!placed(piece) || moment_.instruction < piece.first || moment_.instruction > piece.last || piece.tier != Tier::device)
+    const Tier where = instruction.lane == Lane::host ? Tier::host : Tier::device;
+    if (!placed(piece) || moment_.instruction < piece.first || moment_.instruction > piece.last || piece.tier != where)
       fail("{} has the workspace {}, which is not there", here(), piece.label);
     for (const Resolved& r : reads_)
       if (!r.empty && overlap(piece, program_.piece(r.access.piece))) fail("{} reads {} from its own workspace", here(), label(r));

@@ -74,6 +74,7 @@ void Emitter::append(Instruction instruction) {
       Piece piece;
       piece.label = "workspace of " + graph_.op(instruction.op).name;
       piece.type = {DType::u8, {bytes}, Format::plain};
+      piece.tier = instruction.lane == Lane::host ? Tier::host : Tier::device;
       piece.bytes = bytes;
       program_.pieces.push_back(std::move(piece));
       instruction.workspace = PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
@@ -135,6 +136,41 @@ void Emitter::run(const RunStep& step) {
   }
   if (op.def->has_owned_terms(site)) instruction.owned = instruction.reads[static_cast<std::size_t>(op.def->push_driver(site))].box;
   append(std::move(instruction));
+}
+
+// An update of values that live in a lower tier, by the host: what lies on disk passes through host memory.
+void Emitter::run_on_host(const RunStep& step) {
+  const Op& op = graph_.op(step.op);
+  Instruction instruction;
+  instruction.op = step.op;
+  instruction.lane = Lane::host;
+  instruction.recompute = !first_run(step.op);
+  for (ValueId input : op.inputs) {
+    const Operand lower = whole_operand(place(input).lower, input);
+    const bool disk = program_.piece(lower.piece).tier == Tier::disk;
+    instruction.reads.push_back(disk ? staging_for(input, lower) : lower);
+    if (disk) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {lower}, .writes = {instruction.reads.back()}});
+  }
+  std::vector<std::pair<Operand, Operand>> to_disk;
+  for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+    const ValueId output = op.outputs[o];
+    Operand made;
+    for (const InPlacePair& update : op.def->updates({graph_, op})) {
+      if (update.output != static_cast<int>(o)) continue;
+      const auto input = static_cast<std::size_t>(update.input);
+      made = instruction.reads[input];
+      place(output).lower = place(op.inputs[input]).lower;
+      if (made.piece != place(output).lower) to_disk.emplace_back(made, whole_operand(place(output).lower, output));
+    }
+    if (!made.piece) {
+      place(output).lower = new_whole_piece(output, Tier::host);
+      made = whole_operand(place(output).lower, output);
+    }
+    instruction.writes.push_back(made);
+  }
+  append(std::move(instruction));
+  for (const auto& [host, disk] : to_disk)
+    append({.action = Action::disk_out, .lane = Lane::disk_out, .reads = {host}, .writes = {disk}});
 }
 
 Operand Emitter::staging_for(ValueId value, const Operand& like) {
@@ -209,7 +245,7 @@ void Emitter::finish() {
 Program Emitter::emit() {
   place_persistent_and_inputs();
   for (const Step& step : plan_.steps) {
-    if (const auto* r = std::get_if<RunStep>(&step)) run(*r);
+    if (const auto* r = std::get_if<RunStep>(&step)) r->where == Tier::host ? run_on_host(*r) : run(*r);
     if (const auto* o = std::get_if<OutStep>(&step)) out(*o);
     if (const auto* i = std::get_if<InStep>(&step)) in(*i);
     if (const auto* d = std::get_if<DropStep>(&step)) drop(*d);

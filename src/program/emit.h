@@ -38,6 +38,7 @@ class Emitter {
 
   void place_persistent_and_inputs();
   void run(const RunStep& step);
+  void run_on_host(const RunStep& step);
   void out(const OutStep& step);
   void in(const InStep& step);
   void drop(const DropStep& step);

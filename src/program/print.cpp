@@ -78,6 +78,7 @@ std::string_view name_of(Lane lane) {
     case Lane::copy_in: return "copy_in";
     case Lane::disk_out: return "disk_out";
     case Lane::disk_in: return "disk_in";
+    case Lane::host: return "host";
   }
   return "?";
 }

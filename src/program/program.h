@@ -12,8 +12,8 @@
 namespace outsize {
 
 // In-order queues of instructions that run beside each other.
-enum class Lane : std::uint8_t { compute, copy_out, copy_in, disk_out, disk_in };
-inline constexpr int kLanes = 5;
+enum class Lane : std::uint8_t { compute, copy_out, copy_in, disk_out, disk_in, host };
+inline constexpr int kLanes = 6;
 std::string_view name_of(Lane lane);
 
 // A range of bytes of one tier's arena, with a lifetime in program order. It holds one box of one value at a time.
@@ -41,7 +41,7 @@ struct Operand {
 };
 
 enum class Action : std::uint8_t {
-  kernel,    // reads → writes by the op's kernel, with workspace
+  kernel,    // reads → writes by the op's kernel, with workspace; all of it on the device, or on lane host all in the host tier
   copy,      // device → device: reads[0].box → writes[0].box (equal boxes)
   combine,   // reads[0] into writes[0] (equal boxes; reads[1] is the accumulator too)
   zero,      // fills writes[0].holds with zeros (for a welford accumulator too: count 0)

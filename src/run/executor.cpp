@@ -227,7 +227,7 @@ void Executor::Impl::execute(PreparedInstruction& made) {
   const Instruction& instruction = *made.instruction;
   if (instruction.action == Action::kernel) {
     // Libraries ask for a workspace that they do not always use to its end; it is theirs nonetheless.
-    if (made.workspace) memory->arena(Tier::device)->count_as_touched(made.workspace_end);
+    if (made.workspace) memory->arena(program.piece(instruction.workspace).tier)->count_as_touched(made.workspace_end);
     return made.kernel->run({made.in, made.out, made.workspace, made.in_boxes, made.out_boxes, made.owned});
   }
   const Access& to = made.writes[0];

@@ -11,23 +11,29 @@ double bytes_of(const Program& program, const Operand& operand) {
   return static_cast<double>(stored_bytes(program.storage, program.piece(operand.piece).type, operand.box.shape()));
 }
 
+// What is read and what is written: a memory's rate counts both.
+double touched_bytes(const Program& program, const Instruction& instruction) {
+  double bytes = 0;
+  for (const Operand& operand : instruction.reads) bytes += bytes_of(program, operand);
+  for (const Operand& operand : instruction.writes) bytes += bytes_of(program, operand);
+  return bytes;
+}
+
 // How long an instruction takes once it runs; the same in every iteration, since boxes only move.
 double duration(const Graph& graph, const Program& program, const Profile& profile, const Instruction& instruction) {
   const Device& device = profile.device;
   switch (instruction.action) {
-    case Action::kernel: return profile.seconds_of(call_of(graph, instruction));
+    case Action::kernel:
+      if (instruction.lane == Lane::host && device.host_bandwidth > 0)
+        return device.launch_seconds + touched_bytes(program, instruction) / device.host_bandwidth;
+      return profile.seconds_of(call_of(graph, instruction));
     case Action::copy_out: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.link_out;
     case Action::copy_in: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.link_in;
     case Action::disk_out: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.disk_out;
     case Action::disk_in: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.disk_in;
     case Action::copy:
     case Action::combine:
-    case Action::zero: {
-      double bytes = 0;  // device memory's rate counts what is read and what is written
-      for (const Operand& operand : instruction.reads) bytes += bytes_of(program, operand);
-      for (const Operand& operand : instruction.writes) bytes += bytes_of(program, operand);
-      return device.launch_seconds + bytes / device.bandwidth;
-    }
+    case Action::zero: return device.launch_seconds + touched_bytes(program, instruction) / device.bandwidth;
   }
   internal_error("no duration for action {}", static_cast<int>(instruction.action));
 }
@@ -101,7 +107,7 @@ class Simulation {
   }
 
   void start_ready_lanes() {
-    for (const Lane lane : {Lane::compute, Lane::disk_out, Lane::disk_in})
+    for (const Lane lane : {Lane::compute, Lane::disk_out, Lane::disk_in, Lane::host})
       if (can_start(lane)) start(lane);
     if (device_.full_duplex) {
       for (const Lane lane : {Lane::copy_out, Lane::copy_in})
@@ -123,7 +129,10 @@ class Simulation {
   void set_paces() {
     const bool computes = at(Lane::compute).running;
     const bool copies = at(Lane::copy_out).running || at(Lane::copy_in).running;
-    set_pace(Lane::compute, copies ? device_.kernel_overlap : 1);
+    // Where host and device are one processor, kernels of both share it.
+    const bool shared = device_.host_bandwidth == 0 && computes && at(Lane::host).running;
+    set_pace(Lane::compute, (copies ? device_.kernel_overlap : 1) * (shared ? 2 : 1));
+    set_pace(Lane::host, shared ? 2 : 1);
     for (const Lane lane : {Lane::copy_out, Lane::copy_in}) set_pace(lane, computes ? device_.copy_overlap : 1);
   }
 

@@ -140,8 +140,8 @@ struct Case {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const char* graph : {"skeleton", "strided"})
-    for (const char* plan : {"b-swap-host", "b-swap-disk", "c-recompute", "d-rows-overlap", "e1-rows-share-down",
-                             "e2-rows-share-up", "f-tiles-2d", "g-streamed-input", "h-all-at-once"}) {
+    for (const char* plan : {"b-swap-host", "b-swap-disk", "b-update-host", "b-update-disk", "c-recompute", "d-rows-overlap",
+                             "e1-rows-share-down", "e2-rows-share-up", "f-tiles-2d", "g-streamed-input", "h-all-at-once"}) {
       const bool bitwise = plan[0] == 'b' || plan[0] == 'c';
       cases.push_back({graph, plan, bitwise, "reference", DType::f64});
       cases.push_back({graph, plan, bitwise, "reference", DType::f32});
@@ -228,6 +228,28 @@ TEST(SkeletonRefuses, ReductionsAndChannelsAsDrivers) {
   EXPECT_NE(
       refusal("until conv1\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv1, bn.stats, bn.finalize]\nrest\n").find("complete only"),
       std::string::npos);
+}
+
+TEST(SkeletonRefuses, HostRunsThatCannotBe) {
+  register_ops();
+  const StepGraph training = make_training_graph(parse_graph(read_file("skeleton.graph"), "skeleton"), {});
+  const auto refusal = [&](const std::string& text) -> std::string {
+    try {
+      check_plan(training.graph, parse_plan(training.graph, text, "bad.plan"));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal("run shortcut host\n"), "plan, step 1: op shortcut is no update: only updates run on the host");
+  EXPECT_EQ(refusal("until fc.weight.sgd\nrun fc.weight.sgd disk\n").substr(0, 10), "plan, step");
+  EXPECT_NE(refusal("until fc.weight.sgd\nrun fc.weight.sgd disk\n").find("cannot run on disk; expected host"), std::string::npos);
+  EXPECT_NE(refusal("until fc.weight.sgd\nrun fc.weight.sgd host\n").find("reads fc.weight, which is not there; `out` it before"),
+            std::string::npos);
+  EXPECT_NE(refusal("until fc.weight.sgd\nout fc.weight host\nout fc.grad_weight host\nout learning_rate host\n"
+                    "out fc.weight.momentum host\nrun fc.weight.sgd host\n")
+                .find("updates fc.weight, which lives on the device; `stream` it"),
+            std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, Skeleton, testing::ValuesIn(all_cases()), [](const auto& tested) {

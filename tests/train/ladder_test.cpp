@@ -20,7 +20,7 @@ struct Trained {
 struct Case {
   std::string name;
   ModelOptions options;
-  int reached = 75;  // some planner fits in so many per cent of what `keep` needs
+  int reached = 50;  // some planner fits in so many per cent of what `keep` needs
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -91,15 +91,15 @@ TEST_P(Ladder, RefusesOrTrainsAsKeepDoes) {
 }
 
 const std::vector<Case> kCases{
-    // The update of its first linear layer holds weight, gradient and momentum, 77 MB, at once; no swap of whole values changes
-    // that.
-    {"vgg16", {.batch = 2, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25}, 90},
+    // The update of its first linear layer takes weight, gradient and momentum, 77 MB, at once: only where the host does it, less
+    // than all will do.
+    {"vgg16", {.batch = 2, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25}, 30},
     {"resnet50", {.batch = 8, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125}},
-    {"densenet121", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.5}},
-    {"inception_v3", {.batch = 2, .image_height = 299, .image_width = 299, .classes = 10, .width = 0.125}},
+    {"densenet121", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.5}, 40},
+    {"inception_v3", {.batch = 2, .image_height = 299, .image_width = 299, .classes = 10, .width = 0.125}, 40},
     {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32, .width = 0.125}},
-    {"bert-base", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}},
-    {"gpt2", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}},
+    {"bert-base", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}, 30},
+    {"gpt2", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}, 30},
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, Ladder, testing::ValuesIn(kCases), [](const auto& test) {
@@ -111,7 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Ladder, testing::ValuesIn(kCases), [](const aut
 // A budget below the weights themselves: they and the optimizer's state live in host memory.
 TEST(BelowTheWeights, TrainsAsKeepDoes) {
   register_ops();
-  const std::vector<Case> cases{{"bert-base", {.batch = 1, .sequence = 16, .classes = 50, .width = 0.25}},
+  const std::vector<Case> cases{{"mlp", {.batch = 2, .image_height = 28, .image_width = 28, .classes = 10}},
+                                {"bert-base", {.batch = 1, .sequence = 16, .classes = 50, .width = 0.25}},
                                 {"gpt2", {.batch = 1, .sequence = 16, .classes = 50, .width = 0.25}}};
   for (const Case& c : cases) {
     const StepGraph step = make_training_graph(build_model(c.name, c.options), {.optimizer = Optimizer::adamw});
@@ -137,6 +138,7 @@ TEST(BelowTheWeights, TrainsAsKeepDoes) {
       return trainer.parameters_sha256() + trainer.states_sha256();
     };
     EXPECT_EQ(train("fairscale", weights - 1), train("keep", 0)) << c.name;
+    EXPECT_EQ(train("zero-offload", 3 * weights), train("keep", 0)) << c.name;  // with Adam's state they are thrice that
   }
 }
 
