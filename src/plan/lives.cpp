@@ -82,7 +82,7 @@ class Follower {
     for (ValueId output : op.outputs)
       if (!in_weights(output)) begin_life(output, position);
     lives_.seconds.push_back(costs_.seconds[at(id.index)]);
-    lives_.workspace.push_back(costs_.workspace[at(id.index)]);
+    lives_.workspace.push_back(align_up(costs_.workspace[at(id.index)], kPieceAlignment));
   }
 
   // Outputs that overwrite an input which ends there take no bytes of their own during that run.
@@ -151,11 +151,12 @@ bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& op
 }
 
 OpCosts costs_of(const PlanRequest& request) {
+  if (request.costs) return *request.costs;
   OpCosts costs;
   for (const Op& op : request.graph.ops()) {
     const Call call = whole_call(request.graph, op);
     costs.seconds.push_back(request.profile.seconds_of(call));
-    costs.workspace.push_back(request.workspace ? align_up(request.workspace(call), kPieceAlignment) : 0);
+    costs.workspace.push_back(request.workspace ? request.workspace(call) : 0);
   }
   return costs;
 }

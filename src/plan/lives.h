@@ -15,11 +15,7 @@ inline constexpr std::int64_t kPieceAlignment = 256;
 // The ops of a plan without passes in the order they run; one that stands twice is recomputed. Positions are indices into it.
 using Runs = std::vector<OpId>;
 
-// What each op costs on whole values, by op: asked once, since planners try many orders.
-struct OpCosts {
-  std::vector<double> seconds;
-  std::vector<std::int64_t> workspace;  // aligned
-};
+// Those of the request; reckoned here where it has none.
 OpCosts costs_of(const PlanRequest& request);
 
 // One stay of a value on the device if nothing is swapped: from the run that makes it (or makes it again) to the last that reads it

@@ -12,6 +12,12 @@
 
 namespace outsize {
 
+// What each op costs on whole values, by op: asked once, since many orders are tried.
+struct OpCosts {
+  std::vector<double> seconds;
+  std::vector<std::int64_t> workspace;
+};
+
 // What a planner is given.
 struct PlanRequest {
   const Graph& graph;
@@ -23,6 +29,7 @@ struct PlanRequest {
   std::map<std::string, Tier> homes = {};                        // of persistent values that the run already keeps in a lower tier
   bool spill = false;                                            // values may wait on disk
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
+  const OpCosts* costs = nullptr;                                // where they are known
 };
 
 // A planner: (graph, profile, budgets) → plan. It throws BudgetError when it knows that none of its plans fits.

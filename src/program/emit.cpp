@@ -8,6 +8,7 @@ namespace outsize {
 
 std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan) {
   std::vector<std::vector<bool>> later(plan.passes.size());
+  if (plan.passes.empty()) return later;
   std::vector<bool> live(static_cast<std::size_t>(graph.value_count()), false);
   const auto at = [&](ValueId value) { return live.begin() + value.index; };
   for (ValueId output : graph.outputs()) *at(output) = true;
@@ -68,22 +69,32 @@ void Emitter::extend(PieceId id, std::int32_t index) {
 
 void Emitter::append(Instruction instruction) {
   const std::int32_t index = next_index();
-  if (instruction.action == Action::kernel && options_.workspace) {
-    const std::int64_t bytes = options_.workspace(call_of(graph_, instruction));
-    if (bytes > 0) {
-      Piece piece;
-      piece.label = "workspace of " + graph_.op(instruction.op).name;
-      piece.type = {DType::u8, {bytes}, Format::plain};
-      piece.tier = instruction.lane == Lane::host ? Tier::host : Tier::device;
-      piece.bytes = bytes;
-      program_.pieces.push_back(std::move(piece));
-      instruction.workspace = PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
-      extend(instruction.workspace, index);
-    }
+  if (const std::int64_t bytes = workspace_of(instruction); bytes > 0) {
+    Piece piece;
+    piece.label = "workspace of " + graph_.op(instruction.op).name;
+    piece.type = {DType::u8, {bytes}, Format::plain};
+    piece.tier = instruction.lane == Lane::host ? Tier::host : Tier::device;
+    piece.bytes = bytes;
+    program_.pieces.push_back(std::move(piece));
+    instruction.workspace = PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
+    extend(instruction.workspace, index);
   }
   for (const Operand& operand : instruction.reads) extend(operand.piece, index);
   for (const Operand& operand : instruction.writes) extend(operand.piece, index);
   program_.instructions.push_back(std::move(instruction));
+}
+
+std::int64_t Emitter::workspace_of(const Instruction& instruction) const {
+  if (instruction.action != Action::kernel || !options_.workspace) return 0;
+  const Op& op = graph_.op(instruction.op);
+  const auto whole = [&](const std::vector<Operand>& operands, const std::vector<ValueId>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (operands[i].box != Box::whole(graph_.value(values[i]).type.shape)) return false;
+    return true;
+  };
+  if (options_.whole_workspace && whole(instruction.reads, op.inputs) && whole(instruction.writes, op.outputs))
+    return (*options_.whole_workspace)[static_cast<std::size_t>(instruction.op.index)];
+  return options_.workspace(call_of(graph_, instruction));
 }
 
 bool Emitter::first_run(OpId op) {
@@ -117,18 +128,21 @@ void Emitter::run(const RunStep& step) {
   Instruction instruction;
   instruction.op = step.op;
   instruction.recompute = !first_run(step.op);
+  instruction.reads.reserve(op.inputs.size());
+  instruction.writes.reserve(op.outputs.size());
   for (ValueId input : op.inputs) {
     if (!place(input).device)
       user_error("plan: op {} reads {}, which is not on the device as a whole; run its producer or bring it in before", op.name,
                  graph_.value(input).name);
     instruction.reads.push_back(whole_operand(place(input).device, input));
   }
+  const std::vector<InPlacePair> updates = op.def->updates(site);
   for (std::size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];
     if (plan_.home_of(output) != Tier::device)
       user_error("plan: {} is streamed, so op {} can make it only inside a pass", graph_.value(output).name, op.name);
     PieceId piece;
-    for (const InPlacePair& update : op.def->updates(site))
+    for (const InPlacePair& update : updates)
       if (update.output == static_cast<int>(o)) piece = place(op.inputs[static_cast<std::size_t>(update.input)]).device;
     if (!piece) piece = new_whole_piece(output, Tier::device);
     place(output).device = piece;

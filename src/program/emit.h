@@ -33,6 +33,7 @@ class Emitter {
   Operand whole_operand(PieceId piece, ValueId value) const;
   // Appends an instruction, books the workspace of kernels, and extends the lifetimes of what it touches.
   void append(Instruction instruction);
+  std::int64_t workspace_of(const Instruction& instruction) const;
   void extend(PieceId piece, std::int32_t index);
   bool first_run(OpId op);  // and counts the run
 

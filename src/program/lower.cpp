@@ -110,7 +110,7 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
     }
     if (options.layout) base = std::max(base, options.layout->end[tier]);
     program.persistent_end[tier] = base;
-    const Packing packing = pack(lives);
+    const Packing packing = pack(lives, budgets[static_cast<std::size_t>(tier)] - base);
     std::int64_t& peak = program.peak_bytes[tier];
     for (std::size_t k = 0; k < owners.size(); ++k) program.pieces[owners[k]].offset = base + packing.offsets[k] + margin;
     for (std::size_t p = 0; p < program.pieces.size(); ++p) {

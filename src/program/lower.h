@@ -10,6 +10,8 @@ struct LowerOptions {
   StorageRule storage;
   // The workspace a call needs on the backend.
   std::function<std::int64_t(const Call&)> workspace;
+  // … and of each op's call on whole values, by op, where that is known; nullptr: it is asked for.
+  const std::vector<std::int64_t>* whole_workspace = nullptr;
   std::int64_t device_budget = 0;  // bytes; 0: no limit
   std::int64_t host_budget = 0;
   std::int64_t disk_budget = 0;

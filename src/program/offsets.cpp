@@ -166,7 +166,8 @@ struct Candidate {
 };
 
 // Moves a block at the top, or one that shares time with it, elsewhere in the order, and keeps what is not worse.
-void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, std::int64_t bound, std::int64_t starts) {
+void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, std::int64_t bound, std::int64_t enough,
+             std::int64_t starts) {
   std::mt19937_64 random(blocks.size());  // seeded by the problem: the same answer every time
   const auto below = [&](std::size_t n) { return static_cast<std::int64_t>(random() % n); };
   constexpr int kTries = 20;
@@ -176,7 +177,7 @@ void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, s
   const std::int64_t start = fit.looks();
   const auto worth_it = [&] {
     const bool good = best.top <= bound + bound / kGood;
-    return best.top > bound + bound / kGoodEnough && fit.looks() - start < (good ? kFewLooks : kLooks) / starts;
+    return best.top > enough && fit.looks() - start < (good ? kFewLooks : kLooks) / starts;
   };
   while (worth_it()) {
     at_top.clear();
@@ -211,11 +212,11 @@ void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, s
   }
 }
 
-// The lowest packing of blocks whose bytes are positive multiples of the alignment.
-Offsets pack_blocks(std::span<const Lifetime> blocks) {
+// The lowest packing of blocks whose bytes are positive multiples of the alignment, or the first that is as low as wanted.
+Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
   const std::size_t n = blocks.size();
   const std::int64_t bound = largest_live_sum(blocks);
-  const std::int64_t enough = bound + bound / kGoodEnough;
+  const std::int64_t enough = std::max(wanted, bound + bound / kGoodEnough);
 
   std::vector<Candidate> candidates;
   const auto consider = [&](Offsets offsets) {
@@ -253,7 +254,7 @@ Offsets pack_blocks(std::span<const Lifetime> blocks) {
     candidate.order = sorted_by(n, [&](std::size_t i) { return candidate.offsets[i]; });
     OUTSIZE_CHECK(fit.place(candidate.order, candidate.top, candidate.offsets));
     candidate.top = top_of(blocks, candidate.offsets);
-    improve(blocks, fit, candidate, bound, kStarts);
+    improve(blocks, fit, candidate, bound, enough, kStarts);
     if (candidate.top <= enough) break;
   }
   return lowest()->offsets;
@@ -276,7 +277,7 @@ std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes) {
   return largest;
 }
 
-Packing pack(std::span<const Lifetime> lifetimes) {
+Packing pack(std::span<const Lifetime> lifetimes, std::int64_t enough) {
   Packing packing;
   packing.offsets.assign(lifetimes.size(), 0);
 
@@ -306,7 +307,7 @@ Packing pack(std::span<const Lifetime> lifetimes) {
     }
   }
   if (!blocks.empty()) {
-    const Offsets offsets = pack_blocks(blocks);
+    const Offsets offsets = pack_blocks(blocks, enough - base);
     for (std::size_t k = 0; k < blocks.size(); ++k) packing.offsets[origin[k]] = base + offsets[k];
   }
   for (std::size_t i = 0; i < lifetimes.size(); ++i) packing.peak = std::max(packing.peak, packing.offsets[i] + lifetimes[i].bytes);

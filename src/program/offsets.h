@@ -23,8 +23,8 @@ struct Packing {
 // The largest sum, over all instructions, of the bytes (each rounded up to the alignment) that are live there.
 std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes);
 
-// Offsets such that no two lifetimes that share an instruction share a byte. Tries several orders and returns the lowest peak;
-// pure, deterministic, and O(n log n) an order for large n.
-Packing pack(std::span<const Lifetime> lifetimes);
+// Offsets such that no two lifetimes that share an instruction share a byte. Tries several orders and returns the lowest peak, or
+// the first that is no higher than `enough`; pure, deterministic, and O(n log n) an order for large n.
+Packing pack(std::span<const Lifetime> lifetimes, std::int64_t enough = 0);
 
 }  // namespace outsize

@@ -10,88 +10,58 @@ namespace {
 
 using Ordinals = std::array<std::int64_t, kLanes>;  // by lane: instructions completed, 0 for none
 
-// The last accesses of a range of bytes.
-struct Range {
-  std::int64_t end = 0;
+// The last accesses of a piece.
+struct Accesses {
+  bool owns = false;  // its bytes: nobody else has written there since
   int writer_lane = -1;
   std::int64_t written = 0;  // ordinal + 1 of the last write on its lane
   Ordinals read{};           // ordinal + 1 of the last read since, by lane
 };
 
-// One tier's bytes as disjoint ranges, by start.
-class Arena {
+void raise(Ordinals& need, int lane, std::int64_t ordinal) {
+  std::int64_t& at = need[static_cast<std::size_t>(lane)];
+  at = std::max(at, ordinal);
+}
+
+void depend_on_write(const Accesses& piece, int lane, Ordinals& need) {
+  if (piece.writer_lane >= 0 && piece.writer_lane != lane) raise(need, piece.writer_lane, piece.written);
+}
+
+void depend_on_all(const Accesses& piece, int lane, Ordinals& need) {
+  depend_on_write(piece, lane, need);
+  for (int other = 0; other < kLanes; ++other)
+    if (other != lane) raise(need, other, piece.read[static_cast<std::size_t>(other)]);
+}
+
+// Who has which bytes of a tier.
+class Owners {
  public:
-  void read(std::int64_t begin, std::int64_t end, int lane, std::int64_t ordinal, Ordinals& need) {
-    for (auto it = split(begin, end); it != ranges_.end() && it->first < end; ++it) {
-      depend_on_write(it->second, lane, need);
-      it->second.read[static_cast<std::size_t>(lane)] = ordinal;
+  // Calls `lose` with every other piece that had some of the bytes.
+  template <class Lose>
+  void take(std::int64_t begin, std::int64_t end, std::size_t piece, Lose&& lose) {
+    auto range = ranges_.lower_bound(begin);
+    if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
+    while (range != ranges_.end() && range->first < end) {
+      const auto [first, old] = *range;
+      if (old.piece != piece) lose(old.piece);
+      range = ranges_.erase(range);
+      if (first < begin) ranges_.emplace_hint(range, first, Range{begin, old.piece});
+      if (old.end > end) range = ranges_.emplace_hint(range, end, old);
     }
-  }
-
-  void write(std::int64_t begin, std::int64_t end, int lane, std::int64_t ordinal, Ordinals& need) {
-    auto it = split(begin, end);
-    while (it != ranges_.end() && it->first < end) {
-      depend_on_write(it->second, lane, need);
-      for (int other = 0; other < kLanes; ++other)
-        if (other != lane) raise(need, other, it->second.read[static_cast<std::size_t>(other)]);
-      it = ranges_.erase(it);
-    }
-    Range range;
-    range.end = end;
-    range.writer_lane = lane;
-    range.written = ordinal;
-    ranges_[begin] = range;
-  }
-
-  // Moves every access that happened in a loop's first (second) pass to its last iteration.
-  template <class Move>
-  void move_ordinals(Move&& move) {
-    for (auto& [start, range] : ranges_) {
-      if (range.writer_lane >= 0) range.written = move(range.writer_lane, range.written);
-      for (int lane = 0; lane < kLanes; ++lane)
-        range.read[static_cast<std::size_t>(lane)] = move(lane, range.read[static_cast<std::size_t>(lane)]);
-    }
+    ranges_.emplace_hint(range, begin, Range{end, piece});
   }
 
  private:
-  static void raise(Ordinals& need, int lane, std::int64_t ordinal) {
-    std::int64_t& at = need[static_cast<std::size_t>(lane)];
-    at = std::max(at, ordinal);
-  }
-  static void depend_on_write(const Range& range, int lane, Ordinals& need) {
-    if (range.writer_lane >= 0 && range.writer_lane != lane) raise(need, range.writer_lane, range.written);
-  }
-
-  // Cuts ranges at `begin` and `end`, fills holes between them, and returns the first range at `begin`.
-  std::map<std::int64_t, Range>::iterator split(std::int64_t begin, std::int64_t end) {
-    for (const std::int64_t cut : {begin, end}) {
-      auto after = ranges_.upper_bound(cut);
-      if (after == ranges_.begin()) continue;
-      auto before = std::prev(after);
-      if (before->first == cut || before->second.end <= cut) continue;
-      Range tail = before->second;
-      before->second.end = cut;
-      ranges_.emplace(cut, tail);
-    }
-    std::int64_t covered = begin;
-    for (auto it = ranges_.lower_bound(begin); covered < end; ++it) {
-      const std::int64_t next = it == ranges_.end() ? end : std::min(end, it->first);
-      if (next > covered) {
-        Range hole;
-        hole.end = next;
-        it = ranges_.emplace(covered, hole).first;
-      }
-      covered = it->second.end;
-    }
-    return ranges_.lower_bound(begin);
-  }
-
-  std::map<std::int64_t, Range> ranges_;
+  struct Range {
+    std::int64_t end;
+    std::size_t piece;
+  };
+  std::map<std::int64_t, Range> ranges_;  // disjoint, by begin
 };
 
 class Deriver {
  public:
-  explicit Deriver(Program& program) : program_(program) {}
+  explicit Deriver(Program& program) : program_(program), pieces_(program.pieces.size()) {}
 
   void run() {
     std::size_t loop = 0;
@@ -118,6 +88,7 @@ class Deriver {
   void visit(const Loop& loop) {
     LoopState state;
     state.start = issued_;
+    touched_.clear();
     for (std::int32_t i = loop.begin; i < loop.end; ++i)
       ++state.per_iteration[static_cast<std::size_t>(program_.instructions[static_cast<std::size_t>(i)].lane)];
     for (state.iteration = 0; state.iteration < std::min<std::int64_t>(loop.count, 2); ++state.iteration)
@@ -129,7 +100,13 @@ class Deriver {
       const std::int64_t iteration = (ordinal - state.start[l] - 1) / state.per_iteration[l];
       return ordinal + (loop.count - 1 - iteration) * state.per_iteration[l];
     };
-    for (Arena& arena : arenas_) arena.move_ordinals(move);
+    // Every access of the first two iterations stands for the same one of the last.
+    for (const std::size_t p : touched_) {
+      Accesses& piece = pieces_[p];
+      if (piece.writer_lane >= 0) piece.written = move(piece.writer_lane, piece.written);
+      for (int lane = 0; lane < kLanes; ++lane)
+        piece.read[static_cast<std::size_t>(lane)] = move(lane, piece.read[static_cast<std::size_t>(lane)]);
+    }
     for (int lane = 0; lane < kLanes; ++lane)
       issued_[static_cast<std::size_t>(lane)] += (loop.count - 2) * state.per_iteration[static_cast<std::size_t>(lane)];
   }
@@ -141,11 +118,25 @@ class Deriver {
     const auto touch = [&](PieceId id, bool write) {
       const Piece& piece = program_.piece(id);
       if (piece.bytes == 0) return;
-      Arena& arena = arenas_[static_cast<std::size_t>(piece.tier)];
-      if (write)
-        arena.write(piece.offset, piece.offset + piece.bytes, lane, ordinal, need);
-      else
-        arena.read(piece.offset, piece.offset + piece.bytes, lane, ordinal, need);
+      const auto p = static_cast<std::size_t>(id.index);
+      Accesses& accesses = pieces_[p];
+      if (loop) touched_.push_back(p);
+      if (!accesses.owns) {
+        owners_[static_cast<std::size_t>(piece.tier)].take(piece.offset, piece.offset + piece.bytes, p, [&](std::size_t other) {
+          depend_on_all(pieces_[other], lane, need);
+          pieces_[other].owns = false;
+        });
+        accesses.owns = true;
+      }
+      if (write) {
+        depend_on_all(accesses, lane, need);
+        accesses.read = {};
+        accesses.writer_lane = lane;
+        accesses.written = ordinal;
+      } else {
+        depend_on_write(accesses, lane, need);
+        accesses.read[static_cast<std::size_t>(lane)] = ordinal;
+      }
     };
     for (const Operand& operand : instruction.reads) touch(operand.piece, false);
     for (const Operand& operand : instruction.writes) touch(operand.piece, true);
@@ -172,7 +163,9 @@ class Deriver {
   }
 
   Program& program_;
-  std::array<Arena, 3> arenas_;
+  std::vector<Accesses> pieces_;
+  std::array<Owners, 3> owners_;
+  std::vector<std::size_t> touched_;  // in the loop at hand
   Ordinals issued_{};
   std::array<Ordinals, kLanes> known_{};  // what a lane has already waited for
 };

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 
+#include "plan/lives.h"
 #include "program/lower.h"
 #include "run/simulator.h"
 
@@ -14,8 +15,9 @@ namespace outsize {
 
 namespace {
 
-constexpr int kAttempts = 12;
-constexpr std::int64_t kLess = 16;  // a planner that refuses is asked again with a sixteenth less
+constexpr int kAttempts = 4;        // lowerings of what a planner makes of less and less
+constexpr std::int64_t kGrid = 16;  // where even that is too much, it is asked for what this many steps down to nothing are …
+constexpr int kHalvings = 8;        // … and then for the least that it does not refuse, so exactly
 
 // The persistent values that the run keeps in lower tiers.
 std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
@@ -24,34 +26,6 @@ std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
     for (const auto& [name, place] : layout->places)
       if (place.tier != Tier::device) homes.emplace(name, place.tier);
   return homes;
-}
-
-Plan make_plan(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options,
-               std::int64_t device_budget) {
-  if (!options.plan_text.empty()) return parse_plan(graph, options.plan_text, options.plan_file);
-  const PlanRequest request{.graph = graph,
-                            .profile = profile,
-                            .storage = backend.storage(),
-                            .device_budget = device_budget,
-                            .host_budget = options.budgets.host,
-                            .disk_budget = options.budgets.disk,
-                            .homes = homes_of(options.layout),
-                            .spill = options.budgets.spill,
-                            .workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); }};
-  return find_planner(options.planner).make(request);
-}
-
-Program make_program(const Graph& graph, const Plan& plan, Backend& backend, const PrepareOptions& chosen) {
-  const Budgets& budgets = chosen.budgets;
-  LowerOptions options;
-  options.storage = backend.storage();
-  options.canary_bytes = kCanaryBytes;
-  options.workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); };
-  options.device_budget = budgets.device;
-  options.host_budget = budgets.host;
-  options.disk_budget = budgets.disk;
-  options.layout = chosen.layout;
-  return lower(graph, plan, options);
 }
 
 // The number in a line such as "MemAvailable:   123 kB" of a file, or the first number of the file when `key` is empty.
@@ -75,41 +49,129 @@ bool moves_between_tiers(Action action) {
   return action == Action::copy_out || action == Action::copy_in || action == Action::disk_out || action == Action::disk_in;
 }
 
+// Finds a plan whose program fits. A planner sums live bytes, and packing them leaves gaps: it may have to be asked for less.
+class Planning {
+ public:
+  Planning(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options)
+      : graph_(graph),
+        options_(options),
+        request_{.graph = graph,
+                 .profile = profile,
+                 .storage = backend.storage(),
+                 .device_budget = options.budgets.device,
+                 .host_budget = options.budgets.host,
+                 .disk_budget = options.budgets.disk,
+                 .homes = homes_of(options.layout),
+                 .spill = options.budgets.spill,
+                 .workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); }} {
+    if (!options.plan_text.empty()) return;
+    costs_ = costs_of(request_);
+    request_.costs = &*costs_;
+  }
+
+  Prepared run() {
+    const std::int64_t budget = options_.budgets.device;
+    std::int64_t asked = budget;
+    for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
+      const std::optional<Plan> plan = ask(asked);
+      if (plan && fits(*plan)) return std::move(found_);
+      if (!plan) break;
+      if (!options_.plan_text.empty() || budget == 0) throw *refusal_;
+      asked -= std::max(last_missing_, std::int64_t{1});
+    }
+    // What fits in the least that the planner accepts fits in every larger budget.
+    if (const std::optional<Plan> plan = smallest(budget); plan && fits(*plan)) return std::move(found_);
+    throw *refusal_;
+  }
+
+ private:
+  // The planner's plan for so many bytes, or nothing where it refuses.
+  std::optional<Plan> ask(std::int64_t bytes) {
+    try {
+      if (!options_.plan_text.empty()) return parse_plan(graph_, options_.plan_text, options_.plan_file);
+      request_.device_budget = bytes;
+      return find_planner(options_.planner).make(request_);
+    } catch (const BudgetError& error) {
+      if (!refusal_) refusal_ = error;  // a refusal of less than the user's budget would state the wrong bytes
+      return std::nullopt;
+    }
+  }
+
+  // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
+  bool fits(const Plan& plan) {
+    if (plan.steps == tried_.steps && !tried_.steps.empty()) return false;
+    try {
+      found_.program = program_of(plan);
+      found_.plan = plan;
+      return true;
+    } catch (const UserError& error) {
+      if (options_.plan_text.empty())
+        internal_error("planner {} made a plan that does not check: {}", options_.planner, error.what());
+      user_error("{}: {}", options_.plan_file, error.what());
+    } catch (const BudgetError& error) {
+      if (!lowered_ || error.missing_bytes() < refusal_->missing_bytes()) refusal_ = error;
+      lowered_ = true;
+      last_missing_ = error.missing_bytes();
+      tried_ = plan;
+      return false;
+    }
+  }
+
+  // The plan for the least that the planner does not refuse; nothing where it refuses all.
+  std::optional<Plan> smallest(std::int64_t budget) {
+    std::optional<Plan> best;
+    std::int64_t accepted = 0, refused = 0;
+    for (std::int64_t k = 1; k < kGrid; ++k) {
+      const std::int64_t bytes = budget - budget * k / kGrid;
+      std::optional<Plan> plan = ask(bytes);
+      if (!plan && best) {
+        refused = bytes;
+        break;
+      }
+      if (!plan) continue;
+      best = std::move(plan);
+      accepted = bytes;
+    }
+    for (int k = 0; best && k < kHalvings; ++k) {
+      const std::int64_t middle = refused + (accepted - refused) / 2;
+      std::optional<Plan> plan = ask(middle);
+      (plan ? accepted : refused) = middle;
+      if (plan) best = std::move(plan);
+    }
+    return best;
+  }
+
+  Program program_of(const Plan& plan) const {
+    const Budgets& budgets = options_.budgets;
+    LowerOptions options;
+    options.storage = request_.storage;
+    options.canary_bytes = kCanaryBytes;
+    options.workspace = request_.workspace;
+    options.whole_workspace = costs_ ? &costs_->workspace : nullptr;
+    options.device_budget = budgets.device;
+    options.host_budget = budgets.host;
+    options.disk_budget = budgets.disk;
+    options.layout = options_.layout;
+    return lower(graph_, plan, options);
+  }
+
+  const Graph& graph_;
+  const PrepareOptions& options_;
+  PlanRequest request_;
+  std::optional<OpCosts> costs_;
+  std::optional<BudgetError> refusal_;  // the nearest miss so far: of a program if there is one, else the planner's own
+  bool lowered_ = false;
+  std::int64_t last_missing_ = 0;
+  Plan tried_;
+  Prepared found_;
+};
+
 }  // namespace
 
 Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  Prepared prepared;
-  std::int64_t asked = options.budgets.device;
-  std::optional<BudgetError> refusal;  // the nearest miss so far
-  for (int attempt = 1;; ++attempt) {
-    std::int64_t missing = 0;
-    try {
-      Plan plan = make_plan(graph, backend, profile, options, asked);
-      if (attempt > 1 && plan.steps == prepared.plan.steps) attempt = kAttempts;  // it does not care what it is given
-      prepared.plan = std::move(plan);
-    } catch (const BudgetError& error) {
-      if (!refusal) refusal = error;  // a refusal of less than the user's budget would state the wrong bytes
-      missing = error.missing_bytes();
-    }
-    try {
-      if (missing == 0) {
-        prepared.program = make_program(graph, prepared.plan, backend, options);
-        break;
-      }
-    } catch (const UserError& error) {
-      if (options.plan_text.empty())
-        internal_error("planner {} made a plan that does not check: {}", options.planner, error.what());
-      user_error("{}: {}", options.plan_file, error.what());
-    } catch (const BudgetError& error) {
-      if (!refusal || error.missing_bytes() < refusal->missing_bytes()) refusal = error;
-      missing = error.missing_bytes();
-    }
-    // A planner sums live bytes, and packing them leaves gaps; and a plan made for less may fit where one made for more does not.
-    asked -= std::max({missing, asked / kLess, std::int64_t{1}});
-    if (!options.plan_text.empty() || asked <= 0 || attempt == kAttempts) throw *refusal;
-  }
+  Prepared prepared = Planning(graph, backend, profile, options).run();
   prepared.predicted = simulate(graph, prepared.program, profile);
   prepared.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return prepared;
