@@ -3,9 +3,12 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "base/error.h"
 
@@ -79,6 +82,23 @@ void OutputFile::commit() {
     ::fsync(opened);
     ::close(opened);
   }
+}
+
+std::uint32_t checksum_of(std::span<const std::byte> bytes, std::uint32_t before) {
+  if (bytes.empty()) return before;
+  return static_cast<std::uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::uint32_t checksum_of(const InputFile& file) {
+  constexpr std::int64_t kPart = std::int64_t{1} << 20;
+  std::vector<std::byte> part(static_cast<std::size_t>(std::min(file.size(), kPart)));
+  std::uint32_t sum = 0;
+  for (std::int64_t at = 0; at < file.size(); at += kPart) {
+    const std::span<std::byte> bytes(part.data(), static_cast<std::size_t>(std::min(kPart, file.size() - at)));
+    file.read(at, bytes, "bytes");
+    sum = checksum_of(bytes, sum);
+  }
+  return sum;
 }
 
 std::string read_text(const std::string& path) {

@@ -47,6 +47,11 @@ class OutputFile {
   std::int64_t position_ = 0;
 };
 
+// The CRC-32 of some bytes; or of those that the checksum `before` is of, and these behind them.
+std::uint32_t checksum_of(std::span<const std::byte> bytes, std::uint32_t before = 0);
+// The CRC-32 of a whole file.
+std::uint32_t checksum_of(const InputFile& file);
+
 // The whole file as text. Throws UserError naming it.
 std::string read_text(const std::string& path);
 

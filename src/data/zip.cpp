@@ -144,10 +144,6 @@ Bytes deflate_all(std::span<const std::byte> bytes) {
   return packed;
 }
 
-std::uint32_t checksum_of(std::span<const std::byte> bytes) {
-  return static_cast<std::uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 // The part that local and central header share, from "version needed" to the length of the extra field.
 void append_common(std::string& record, const ZipMember& member, bool large, std::size_t extra_bytes) {
   append<std::uint16_t>(record, large ? kVersion64 : kVersion);

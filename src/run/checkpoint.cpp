@@ -1,7 +1,5 @@
 #include "run/checkpoint.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -53,20 +51,6 @@ void remove_others(const std::string& directory) {
     if (!keep) gone.push_back(entry.path());
   }
   for (const fs::path& path : gone) fs::remove(path, error);
-}
-
-// The CRC-32 of a file's bytes.
-std::uint64_t crc32_of(const std::string& path) {
-  const InputFile file(path);
-  constexpr std::int64_t kPart = std::int64_t{1} << 20;
-  std::vector<std::byte> part(static_cast<std::size_t>(std::min(file.size(), kPart)));
-  uLong sum = ::crc32(0, nullptr, 0);
-  for (std::int64_t at = 0; at < file.size(); at += kPart) {
-    const std::span<std::byte> bytes(part.data(), static_cast<std::size_t>(std::min(kPart, file.size() - at)));
-    file.read(at, bytes, "bytes");
-    sum = ::crc32(sum, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size()));
-  }
-  return sum;
 }
 
 void make_directory(const std::string& directory) {
@@ -168,7 +152,7 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
   const InputFile weights(found.weights);
   if (weights.size() != weights_bytes)
     user_error("{}: has {} bytes, but {} says {}", found.weights, weights.size(), path, weights_bytes);
-  if (crc32_of(found.weights) != description.count("weights_crc32"))
+  if (checksum_of(weights) != description.count("weights_crc32"))
     user_error("{}: is damaged: its checksum is not that of {}", found.weights, path);
   return found;
 }
@@ -180,6 +164,7 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
   const std::string stem = stem_of(state.step);
   const std::string weights = (fs::path(directory) / (stem + ".safetensors")).string();
   trainer.save(weights);
+  const InputFile written(weights);
   using Json = nlohmann::ordered_json;
   Json settings = Json::object();
   for (const auto& [name, value] : state.settings) settings[name] = value;
@@ -195,8 +180,8 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
                   {"best_step", state.best_step},
                   {"stale", state.stale},
                   {"weights", stem + ".safetensors"},
-                  {"weights_bytes", InputFile(weights).size()},
-                  {"weights_crc32", crc32_of(weights)},
+                  {"weights_bytes", written.size()},
+                  {"weights_crc32", checksum_of(written)},
                   {"kernels", state.kernels},
                   {"plan", state.plan}};
   write_text((fs::path(directory) / (stem + ".json")).string(), json.dump(1) + "\n");
