@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "base/bytes.h"
+#include "base/positions.h"
 #include "command.h"
-#include "data/window.h"
 #include "progress.h"
 #include "row.h"
 #include "search.h"

@@ -10,9 +10,9 @@
 
 #include "advice.h"
 #include "base/bytes.h"
+#include "base/positions.h"
 #include "command.h"
 #include "data/datasets.h"
-#include "data/window.h"
 #include "table.h"
 #include "training_run.h"
 
@@ -204,15 +204,10 @@ void check_schedule(const TrainFlags& flags) {
 // The extents that stand for each sample's own are 0.
 BatchSpec with_own_sizes(BatchSpec spec) {
   spec.x_shape[0] = spec.y_shape[0] = 1;
-  const Dims x = spec.x_shape;
-  const int positions = x.rank() - 2, leading = spec.y_shape.rank() - positions;
-  if (positions < 1) user_error("--image own: the model takes {}, not images", to_string(without_first(x)));
-  bool map = leading >= 1;  // y has a value for every position
-  for (int i = 0; i < positions; ++i) map = map && spec.y_shape[leading + i] == x[2 + i];
-  for (int i = 0; i < positions; ++i) {
-    spec.x_shape[2 + i] = 0;
-    if (map) spec.y_shape[leading + i] = 0;
-  }
+  const Dims sample = without_first(spec.x_shape), positions = without_first(sample), own = Dims::filled(positions.rank(), 0);
+  if (own.rank() == 0) user_error("--image own: the model takes {}, not images", to_string(sample));
+  spec.x_shape = with_positions(spec.x_shape, own);
+  if (follows(without_first(spec.y_shape), positions)) spec.y_shape = with_positions(spec.y_shape, own);
   return spec;
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/positions.h"
 #include "data/datasets.h"
 #include "data/npy_file.h"
 #include "data/npz.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/philox.h"
-#include "data/window.h"
+#include "base/positions.h"
 
 namespace outsize {
 
@@ -24,22 +24,6 @@ Dims with_first(std::int64_t first, const Dims& rest) {
 
 // Rows, columns and so on: everything after the channels.
 Dims spatial(const Dims& x_extents) { return without_first(x_extents); }
-
-// Whether y has a value for every position of x: its last extents are x's.
-bool follows(const Dims& y, const Dims& x_spatial) {
-  const int leading = y.rank() - x_spatial.rank();
-  if (x_spatial.rank() == 0 || leading < 0) return false;
-  for (int d = 0; d < x_spatial.rank(); ++d)
-    if (y[leading + d] != x_spatial[d]) return false;
-  return true;
-}
-
-// `extents` with the view's in place of its last.
-Dims seen_by(const View& view, Dims extents) {
-  const int leading = extents.rank() - view.extents.rank();
-  for (int d = 0; d < view.extents.rank(); ++d) extents[leading + d] = view.extents[d];
-  return extents;
-}
 
 // An extent 0 in `wanted` stands for any.
 bool agrees(const Dims& found, const Dims& wanted) {
@@ -166,7 +150,7 @@ void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t a
     user_error("{}: expected extents {}, found {}", dataset_->sample_name(number), to_string(x_wanted), to_string(x));
   const View view = draw_view(spatial(x), spatial(x_wanted), options_.augment, options_.seed, epoch, number);
   const View y_view = follows(y, spatial(x)) ? view : View{};
-  const Dims x_seen = seen_by(view, x), y_seen = seen_by(y_view, y);
+  const Dims x_seen = with_positions(x, view.extents), y_seen = with_positions(y, y_view.extents);
   if (!agrees(y_seen, y_wanted))
     user_error("{}: expected {} for y, found {}", dataset_->sample_name(number),
                y_wanted.rank() == 0 ? "one label" : "extents " + to_string(y_wanted),

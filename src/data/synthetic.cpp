@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "base/philox.h"
+#include "base/positions.h"
 #include "data/datasets.h"
 #include "data/window.h"
 

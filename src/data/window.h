@@ -20,11 +20,4 @@ void for_each_row(const Dims& shape, const Box& box, const Row& row) {
   }
 }
 
-// The extents after the first: of one sample, where the first counts samples.
-inline Dims without_first(const Dims& shape) {
-  Dims rest;
-  for (int i = 1; i < shape.rank(); ++i) rest.push_back(shape[i]);
-  return rest;
-}
-
 }  // namespace outsize

@@ -1,5 +1,6 @@
 #include "graph/reshaped.h"
 
+#include "base/positions.h"
 #include "graph/opdef.h"
 
 namespace outsize {
@@ -10,12 +11,8 @@ namespace {
 Dims following(Dims y, const Dims& was, const Dims& is) {
   if (y.rank() == 0 || was.rank() != is.rank()) return y;
   if (y[0] == was[0]) y[0] = is[0];
-  const int positions = was.rank() - 2, leading = y.rank() - positions;
-  if (positions <= 0 || leading < 1) return y;
-  for (int i = 0; i < positions; ++i)
-    if (y[leading + i] != was[2 + i]) return y;
-  for (int i = 0; i < positions; ++i) y[leading + i] = is[2 + i];
-  return y;
+  const Dims positions = without_first(without_first(was));
+  return follows(without_first(y), positions) ? with_positions(y, without_first(without_first(is))) : y;
 }
 
 }  // namespace
