@@ -43,11 +43,8 @@ void load_weights(Trainer& trainer, const std::string& path) {
                fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
                names.size() > shown ? ", …" : "");
   };
-  // PyTorch's counter of batches, and the optimizer's own state, are not part of a network's weights.
+  // PyTorch's counter of batches is not part of a network's weights.
   std::erase_if(report.unexpected, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
-  std::erase_if(report.missing, [](const std::string& name) {
-    return name.ends_with(".momentum") || name.ends_with(".adam_m") || name.ends_with(".adam_v");
-  });
   say(report.unexpected, "that the model has not, ignored");
   say(report.missing, "of the model missing, left as initialised");
 }

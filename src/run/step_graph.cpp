@@ -115,7 +115,10 @@ void add_updates(StepGraph& training, const Gradients& gradients, const Training
     const ValueType type = graph.value(parameter).type;
     std::vector<ValueId> inputs{parameter, gradient, training.learning_rate};
     if (adam) inputs.push_back(training.step);
-    for (const char* state : states) inputs.push_back(graph.add_value(fmt::format("{}.{}", name, state), type, Role::state));
+    for (const char* state : states) {
+      inputs.push_back(graph.add_value(fmt::format("{}.{}", name, state), type, Role::state));
+      training.optimizer_states.push_back(inputs.back());
+    }
     if (factor) inputs.push_back(factor);
     graph.add_op(fmt::format("{}.{}", name, def.kind()), def, std::move(inputs), attributes, {}, Phase::update);
   }

@@ -48,6 +48,7 @@ struct StepGraph {
   ValueId correct5;           // output f64[1]: … is among the five largest; where there are more than five classes
   std::int64_t classes = 0;   // labels in [0, classes) count, as correct_count has it
   std::vector<ValueId> sums;  // states "<parameter>.gradient_sum", which hold nothing between steps
+  std::vector<ValueId> optimizer_states;               // momenta and moments, which a network's weights may come without
   std::vector<std::pair<ValueId, ValueId>> gradients;  // parameter or x → its gradient, where asked for
 
   // What x and y hold. Throws UserError where labels or tokens have no op that says how many there are.

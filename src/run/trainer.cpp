@@ -301,6 +301,7 @@ std::vector<std::byte> Trainer::read(ValueId value) const {
 
 LoadReport Trainer::load(const SafetensorsFile& file) {
   LoadReport report;
+  const std::set<ValueId> optimizer_states(main().optimizer_states.begin(), main().optimizer_states.end());
   std::vector<std::pair<ValueId, const TensorEntry*>> found;
   std::vector<std::string> lacking, misshaped;
   std::set<std::string> taken;
@@ -309,7 +310,7 @@ LoadReport Trainer::load(const SafetensorsFile& file) {
       const Value& value = main().graph.value(id);
       const TensorEntry* const entry = file.find(value.name);
       if (!entry) {
-        (role == Role::parameter ? lacking : report.missing).push_back(value.name);
+        if (!optimizer_states.contains(id)) (role == Role::parameter ? lacking : report.missing).push_back(value.name);
         continue;
       }
       taken.insert(value.name);

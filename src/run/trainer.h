@@ -29,7 +29,7 @@ struct Score {
 
 // What load() found that does not fit, in the order of names.
 struct LoadReport {
-  std::vector<std::string> missing;     // states of the model that the file has not; they keep their values
+  std::vector<std::string> missing;     // states that the file has not, but for the optimizer's; they keep their values
   std::vector<std::string> unexpected;  // tensors that the model has not
 };
 
