@@ -59,9 +59,8 @@ void print_json(const Session& session, const PrepareOptions& options, const Yar
   fmt::print("{}\n", object.dump(2));
 }
 
-int compare(Flags flags) {
+int compare(const Flags& flags) {
   const std::vector<std::string> names = planners_named(flags.planners);
-  flags.training.accuracy = true;  // as `train` and `plan` have it
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   Progress progress(!flags.common.json);
   progress.show("planning with keep");

@@ -254,10 +254,9 @@ void check_flags(const Flags& flags) {
     user_error("--memory: a percentage of what `keep` needs has no meaning while the size changes; give a size such as 2GiB");
 }
 
-int fit(Flags flags) {
+int fit(const Flags& flags) {
   check_flags(flags);
   const std::vector<std::string> names = planners_named(flags.planners);
-  flags.training.accuracy = true;  // as `train` and `plan` have it
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   const PrepareOptions options = resolve_for_device(session, flags.plan);
   const Axis axis = axis_of(flags, session);

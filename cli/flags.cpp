@@ -139,6 +139,7 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
 }
 
 void add_optimizer_flags(CLI::App& command, TrainingOptions& options) {
+  options.accuracy = true;
   // First: the library takes flags in this order, whatever the user's, and the others look at it.
   const auto take_optimizer = [&options](const std::string& text) {
     if (text == "sgd")

@@ -46,7 +46,7 @@ struct PlanFlags {
 };
 void add_plan_flags(CLI::App& command, PlanFlags& flags);
 
-// Flags of the other optimizer than the one chosen are refused.
+// Flags of the other optimizer than the one chosen are refused. Asks for accuracy, so that all commands have the graph of `train`.
 void add_optimizer_flags(CLI::App& command, TrainingOptions& options);
 
 // The numbers that a flag takes: those of at least `least`, or, without it, above it; and below `below`.

@@ -36,9 +36,8 @@ void print_summary(const Session& session, const PrepareOptions& options, const 
   summary.print();
 }
 
-int plan(Flags flags) {
+int plan(const Flags& flags) {
   if (!flags.explain.empty() && !flags.plan.dump.empty()) user_error("give --dump or --explain, not both");
-  flags.training.accuracy = true;  // as `train` has it, so that it can run the plan
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   if (dump_graph(session, flags.model, flags.plan)) return kDone;
   const ValueId explained = flags.explain.empty() ? ValueId() : find_explained(session.training.graph, flags.explain);

@@ -389,7 +389,6 @@ int train(TrainFlags flags) {
   // A folder or list knows its classes.
   if (flags.model.options.classes == 0 && !flags.data.empty()) flags.model.options.classes = classes_of(flags.data).value_or(0);
   flags.training.gradients = !flags.save_gradients.empty();
-  flags.training.accuracy = true;
   const StepKind kind = flags.accumulate > 1 ? StepKind::last : StepKind::whole;
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training, kind);
   BatchSpec spec = session.training.batch_spec();
