@@ -204,11 +204,12 @@ Trainer::Entry& Trainer::ready(Entry& entry) {
 
 std::vector<ValueId> Trainer::persistent(Role role) const {
   const Graph& graph = main().graph;
+  std::vector<bool> is_sum(graph.values().size());
+  for (ValueId sum : main().sums) is_sum[static_cast<std::size_t>(sum.index)] = true;
   std::vector<ValueId> found;
   for (std::int64_t i = 0; i < graph.value_count(); ++i) {
     const Value& value = graph.value(ValueId(i));
-    const bool sum = std::find(main().sums.begin(), main().sums.end(), ValueId(i)) != main().sums.end();
-    if (value.role == role && !value.producer && !sum) found.push_back(ValueId(i));
+    if (value.role == role && !value.producer && !is_sum[static_cast<std::size_t>(i)]) found.push_back(ValueId(i));
   }
   std::sort(found.begin(), found.end(), [&](ValueId a, ValueId b) { return graph.value(a).name < graph.value(b).name; });
   return found;
@@ -276,7 +277,8 @@ double Trainer::step(const Batch& batch, double learning_rate, std::int64_t samp
     const Graph& graph = entry.program.step.graph;
     std::vector<std::byte> bytes = buffer_for(graph.value(gradient).type);
     entry.executor->read(gradient, bytes);
-    gradients_.emplace_back(entry_of("grad." + graph.value(subject).name, graph.value(gradient).type), std::move(bytes));
+    const std::string name = "grad." + graph.value(subject).name;
+    gradients_[name] = {entry_of(name, graph.value(gradient).type), std::move(bytes)};
   }
   parts_ = 0;
   ++steps_;
@@ -357,14 +359,13 @@ void Trainer::save(const std::string& path) const {
 void Trainer::save_gradients(const std::string& path, const std::vector<double>& losses) const {
   const std::string kLosses = "losses";
   std::vector<TensorEntry> entries{{kLosses, ElementType::f64, {static_cast<std::int64_t>(losses.size())}, 0}};
-  for (const auto& [entry, bytes] : gradients_) entries.push_back(entry);
+  for (const auto& [name, gradient] : gradients_) entries.push_back(gradient.first);
   write_safetensors(path, std::move(entries), [&](const TensorEntry& entry) {
     if (entry.name == kLosses) {
       const auto bytes = std::as_bytes(std::span(losses));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     }
-    return std::find_if(gradients_.begin(), gradients_.end(), [&](const auto& pair) { return pair.first.name == entry.name; })
-        ->second;
+    return gradients_.at(entry.name).second;
   });
 }
 

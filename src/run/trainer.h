@@ -121,7 +121,7 @@ class Trainer {
   std::int64_t uses_ = 0;
   std::int64_t predicted_peak_ = 0;
   Score score_;
-  std::vector<std::pair<TensorEntry, std::vector<std::byte>>> gradients_;  // of the last step, where asked for
+  std::map<std::string, std::pair<TensorEntry, std::vector<std::byte>>> gradients_;  // of the last step, by name, where asked for
   double step_seconds_ = 0;
 };
 
