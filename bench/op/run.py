@@ -19,6 +19,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import give_out, table  # noqa: E402
+
 REPETITIONS = 5
 
 
@@ -84,11 +87,6 @@ def phase_of(found, case, phase, ceilings):
     return taken, least / taken, ", ".join(dict.fromkeys(row.get("label", "") for row in rows))
 
 
-def table(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bench", default="build/release/op_bench")
@@ -124,10 +122,7 @@ def main():
         f"arithmetic {ceilings['arithmetic'] / 1e9:.0f} GFLOP/s; ratio is Outsize / PyTorch, less is better\n\n{table(rows)}\n\n"
         f"bench/op/run.py --bench build/release/op_bench{' --only ' + arguments.only if arguments.only else ''}\n"
     )
-    print(text, end="")
-    if arguments.output:
-        with open(arguments.output, "w") as file:
-            file.write(text)
+    give_out(text, arguments.output)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ alone predicts (`--profile roofline`) stands beside it.
 
 import argparse
 import datetime
-import json
 import os
-import platform
-import shlex
 import statistics
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from common import give_out, output_of, processor, size_flag, table  # noqa: E402
 
 # Model, batch, extent (of an image's side, or of the sequence).
 MODELS = [
@@ -29,22 +28,14 @@ MODELS = [
     ("bert-base", 1, 64),
     ("gpt2", 1, 64),
 ]
-TOKENS = ("bert", "gpt2", "transformer")
-
-
-def output_of(command, cache):
-    done = subprocess.run(command, env={**os.environ, "XDG_CACHE_HOME": cache}, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{shlex.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout)
 
 
 def one_round(arguments, model, batch, extent):
     """What is predicted from measured ops and from the roofline, and the median step."""
-    size = "--seq" if model.startswith(TOKENS) else "--image"
-    same = [model, "--batch", str(batch), size, str(extent), "--threads", str(arguments.threads), "--json"]
+    same = [model, "--batch", str(batch), size_flag(model), str(extent), "--threads", str(arguments.threads), "--json"]
     same += (["--plan", arguments.plan] if arguments.plan else ["--planner", arguments.planner]) + arguments.extra
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as folder:
+        cache = {"XDG_CACHE_HOME": folder}
         plan = output_of([arguments.outsize, "plan", *same, "--profile", "measured"], cache)
         train = output_of([arguments.outsize, "train", *same, "--steps", str(arguments.steps + 1)], cache)
         roofline = output_of([arguments.outsize, "plan", *same, "--profile", "roofline"], cache)
@@ -63,17 +54,6 @@ def row_of(arguments, task):
     return [str(cell) for cell in cells], ratio
 
 
-def processor():
-    try:
-        with open("/proc/cpuinfo") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.machine()
-
-
 def report(arguments, tasks):
     rows = [["model", "batch", "size", "measured ops", "predicted s", "step s", "predicted / step", "roofline / step"]]
     errors = []
@@ -81,13 +61,12 @@ def report(arguments, tasks):
         cells, ratio = row_of(arguments, task)
         rows.append(cells)
         errors.append(abs(ratio - 1))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     plan = f"plan {arguments.plan}" if arguments.plan else f"planner {arguments.planner}"
     lines = [
         f"One training step, {plan}: as predicted from ops timed one by one, and as it is; medians (least-most) of {arguments.rounds} rounds.",
         f"{datetime.date.today()}, {processor()}, {arguments.threads} threads",
         "",
-        *("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows),
+        table(rows),
         "",
         f"median distance {100 * statistics.median(errors):.1f} %, largest {100 * max(errors):.1f} %",
     ]
@@ -107,11 +86,7 @@ def main():
     parser.add_argument("extra", nargs="*", help="further flags of both commands, after --")
     arguments = parser.parse_args()
     tasks = [task for task in MODELS if not arguments.model or task[0] in arguments.model]
-    text = report(arguments, tasks)
-    print(text, end="")
-    if arguments.output:
-        with open(arguments.output, "w") as file:
-            file.write(text)
+    give_out(report(arguments, tasks), arguments.output)
 
 
 if __name__ == "__main__":

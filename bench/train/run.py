@@ -11,15 +11,16 @@ workspace) against PyTorch's peak resident memory above what it has after loadin
 
 import argparse
 import datetime
-import json
 import os
-import platform
 import shlex
 import statistics
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from common import TOKENS, give_out, output_of, processor, size_flag, table  # noqa: E402
+
 # Model, batch, extent (of an image's side, or of the sequence), planner. Neither side drops out.
 MODELS = [
     ("vgg16-features", 1, 512, "keep"),
@@ -30,7 +31,6 @@ MODELS = [
     ("unet3d", 1, 64, "keep"),
     ("bert-base", 4, 128, "keep"),
 ]
-TOKENS = ("bert", "gpt2", "transformer")
 WARM_UP = 1
 MIB = 1024 * 1024
 
@@ -48,17 +48,6 @@ SETTINGS = {
     "contiguous, active wait": ({}, []),
 }
 OUR_SETTINGS = {"passive wait": PASSIVE, "short spin": SHORT_SPIN}
-
-
-def output_of(command, environment=None):
-    done = subprocess.run(command, env={**os.environ, **(environment or {})}, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{shlex.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout)
-
-
-def size_flag(model):
-    return "--seq" if model.startswith(TOKENS) else "--image"
 
 
 def settings_of(model):
@@ -116,9 +105,8 @@ def spread(seconds):
     return f"{statistics.median(seconds):.3f} ({min(seconds):.3f}-{max(seconds):.3f})"
 
 
-def table(results):
-    head = ["model", "batch", "size", "planner", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]
-    rows = [head]
+def rows_of(results):
+    rows = [["model", "batch", "size", "planner", "Outsize s", "PyTorch s", "time ratio", "Outsize MiB", "PyTorch MiB", "memory ratio"]]
     for result in results:
         model, batch, extent, planner = result["task"]
         time_ratio = statistics.median(result["ours"]) / statistics.median(result["theirs"])
@@ -136,19 +124,7 @@ def table(results):
                 f"{result['our_peak'] / result['their_peak']:.3f}",
             ]
         )
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
-
-
-def processor():
-    try:
-        with open("/proc/cpuinfo") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.machine()
+    return rows
 
 
 def listed(probes):
@@ -167,7 +143,7 @@ def report(arguments, results):
         f"{steps} steps in {arguments.rounds} alternating processes each; ratios are Outsize / PyTorch, less is better.",
         f"{datetime.date.today()}, {processor()}, {arguments.threads} threads, {versions}",
         "",
-        table(results),
+        table(rows_of(results)),
         "",
     ]
     for result in results:
@@ -195,11 +171,7 @@ def main():
     given = sys.argv[1:]
     arguments.given = [word for i, word in enumerate(given) if word != "--outsize" and (i == 0 or given[i - 1] != "--outsize")]
     tasks = [task for task in MODELS if not arguments.model or task[0] in arguments.model]
-    text = report(arguments, [compare(arguments, task) for task in tasks])
-    print(text, end="")
-    if arguments.output:
-        with open(arguments.output, "w") as file:
-            file.write(text)
+    give_out(report(arguments, [compare(arguments, task) for task in tasks]), arguments.output)
 
 
 if __name__ == "__main__":
