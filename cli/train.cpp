@@ -82,7 +82,7 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
   if (!run.stopped_by.empty()) summary.row("stopped", fmt::format("by {} after step {}", run.stopped_by, run.steps_made()));
   const double total = computed + loader.waited_seconds();
   summary.row("waited", fmt::format("{:.1f} % of the time for data", 100 * loader.waited_seconds() / std::max(total, 1e-9)));
-  if (loader.skipped() > 0) summary.row("skipped", fmt::format("{} samples that could not be read", loader.skipped()));
+  if (run.skipped() > 0) summary.row("skipped", fmt::format("{} samples that could not be read", run.skipped()));
   summary.row("parameters", fmt::format("sha256 {}", trainer.parameters_sha256()));
   summary.print();
 }
@@ -122,7 +122,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"steps_made", run.steps_made()},
       {"samples", losses.samples},
       {"waited_s", loader.waited_seconds()},
-      {"skipped_samples", loader.skipped()},
+      {"skipped_samples", run.skipped()},
   };
   object.update(to_json(coverage_of(session.profile, trainer.main().graph, prepared.program)));
   if (!run.stopped_by.empty()) object["stopped_by"] = run.stopped_by;

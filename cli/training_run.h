@@ -107,6 +107,8 @@ class TrainingRun {
 
   // Steps made by this run, those before a resumption included.
   std::int64_t steps_made() const { return trainer_.steps() - state_.begun; }
+  // Samples of training and of evaluation that could not be read.
+  std::int64_t skipped() const { return loader_.skipped() + (eval_loader_ ? eval_loader_->skipped() : 0); }
 
  private:
   struct Batches {

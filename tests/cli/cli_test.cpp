@@ -271,6 +271,22 @@ TEST_F(Cli, EvaluatesAndLogs) {
   EXPECT_EQ(lines[5]["eval_loss"], object["eval_loss"]);
 }
 
+// What evaluation leaves out counts as well, once, however often it is come across.
+TEST_F(Cli, SkippedSamplesOfEvaluationCount) {
+  for (const std::string folder : {"train/cat", "train/dog", "test/cat", "test/dog"}) {
+    std::filesystem::create_directories(path("photos/" + folder));
+    for (int i = 0; i < 2; ++i)
+      write_png(path(fmt::format("photos/{}/{}.png", folder, i)),
+                Pixels::make(8, 8, 3, [i](int row, int column, int channel) { return 9 * row + 5 * column * channel + 40 * i; }));
+  }
+  write("photos/test/cat/1.png", "no image");
+  const Result result = run("train mlp --image 8 --width 0.1 --batch 2 --data photos --steps 4 --eval-every 2 --json");
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("photos/test/cat/1.png"), std::string::npos) << result.err;
+  EXPECT_EQ(Json::parse(result.out)["skipped_samples"], 1);
+  EXPECT_EQ(Json::parse(result.out)["eval_samples"], 3);
+}
+
 TEST_F(Cli, GradientsAreSaved) {
   train("--steps 1 --save-gradients g.safetensors");
   const SafetensorsFile file(path("g.safetensors"));
