@@ -241,16 +241,46 @@ void expect_same_persistents(const Graph& graph, const Graph& main, std::string_
   }
 }
 
+// Plans of the checkpoint that a run goes on from, by the names of their programs.
+using SavedPlans = std::map<std::string, std::string>;
+
+SavedPlans saved_plans(const std::optional<Checkpoint>& from, const RunState& now) {
+  if (!from) return {};
+  const std::string other = difference(from->state.request, now.request);
+  if (other.empty()) return from->state.plans;
+  fmt::print(stderr, "outsize: the checkpoint's {}; the run is planned anew\n", other);
+  return {};
+}
+
+// The step by the plan that was saved of it, so that nothing that was measured or changed since then changes the program; nothing
+// where there is none, or where it does not do any more, which is told.
+std::optional<Prepared> prepare_saved(Session& session, const StepGraph& step, PrepareOptions options, const SavedPlans& saved) {
+  const auto found = saved.find(program_name(step.kind, step.graph.value(step.x).type.shape));
+  if (found == saved.end()) return std::nullopt;
+  options.plan_text = found->second;
+  options.plan_file = fmt::format("the checkpoint's plan of {}", found->first);
+  const auto tell = [](const char* why) { fmt::print(stderr, "outsize: {}; it is planned anew\n", why); };
+  try {
+    return prepare(step.graph, *session.backend, session.profile, options);
+  } catch (const UserError& error) {
+    tell(error.what());
+  } catch (const BudgetError& error) {
+    tell(error.what());
+  }
+  return std::nullopt;
+}
+
 // The programs of a run besides its first: parts of steps, evaluation, smaller batches, samples of other sizes.
-Trainer::Maker program_maker(Session& session, const TrainFlags& flags, const PrepareOptions& options) {
-  return [&session, &flags, options](StepKind kind, const Dims& x_shape, const PersistentLayout& layout) {
+Trainer::Maker program_maker(Session& session, const TrainFlags& flags, const PrepareOptions& options, const SavedPlans& saved) {
+  return [&session, &flags, options, saved](StepKind kind, const Dims& x_shape, const PersistentLayout& layout) {
     StepProgram made;
     made.step = make_step_graph(load_model(flags.model, x_shape), kind, flags.training);
     expect_same_persistents(made.step.graph, session.training.graph, session.model, x_shape);
     PrepareOptions other = options;
     other.plan_text.clear();  // which is for the first alone
     other.layout = &layout;
-    made.prepared = prepare(made.step.graph, *session.backend, session.profile, other);
+    std::optional<Prepared> again = prepare_saved(session, made.step, other, saved);
+    made.prepared = again ? std::move(*again) : prepare(made.step.graph, *session.backend, session.profile, other);
     return made;
   };
 }
@@ -361,17 +391,24 @@ void take_own_sizes(ModelFlags& model) {
 // Plans, trains, saves and reports.
 int run_training(Session& session, const TrainFlags& flags, const PrepareOptions& options, Loader& loader, Loader* eval_loader,
                  std::int64_t steps) {
-  Prepared prepared = prepare_or_advise(session, options, rebuild_of(flags.model, flags.training, session.training.kind));
+  RunState state = describe_run(session, flags, loader, steps);
+  const std::optional<Checkpoint> from = find_start(flags, state);
+  const SavedPlans saved = saved_plans(from, state);
+  std::optional<Prepared> again;
+  if (options.plan_text.empty()) again = prepare_saved(session, session.training, options, saved);
+  Prepared prepared = again ? std::move(*again)
+                            : prepare_or_advise(session, options, rebuild_of(flags.model, flags.training, session.training.kind));
   if (dump_plan(session, prepared, flags.plan)) return kDone;
   refine(session, prepared);
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
-                  program_maker(session, flags, options));
+                  program_maker(session, flags, options, saved));
   const StepGraph& main = trainer.main();
   expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
 
   if (!flags.weights.empty()) load_weights(trainer, flags.weights);
-  TrainingRun run(session, flags, trainer, loader, eval_loader, steps);
-  if (flags.resume) run.resume();
+  state.kernels = kernel_table(main.graph, trainer.prepared().program, *session.backend);
+  TrainingRun run(flags, std::move(state), trainer, loader, eval_loader, steps);
+  if (from) run.resume(*from);
   run.run();
   if (!flags.save.empty()) trainer.save(flags.save);
   if (!flags.save_gradients.empty()) trainer.save_gradients(flags.save_gradients, run.losses.values);

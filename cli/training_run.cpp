@@ -84,6 +84,16 @@ RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, st
   return settings;
 }
 
+// What decides a plan besides the graph and the profile. A budget is what was asked for: what is free changes from run to run.
+RunState::Settings request_of(const Session& session, const PlanFlags& flags) {
+  const auto given = [](const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; };
+  return {{"planner", session.planner},
+          {"--memory", given(flags.memory, "what is free")},
+          {"--host-memory", given(flags.host_memory, "without limit")},
+          {"--spill", flags.spill.empty() ? "not given" : "given"},
+          {"--spill-limit", given(flags.spill_limit, "without limit")}};
+}
+
 // Lines that a run prints into a pipe, unless it is told how often.
 constexpr std::int64_t kLines = 20;
 
@@ -106,42 +116,57 @@ std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate) {
   return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
 }
 
-TrainingRun::TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Loader& loader, Loader* eval_loader,
-                         std::int64_t steps)
-    : flags_(flags), trainer_(trainer), loader_(loader), eval_loader_(eval_loader), steps_(steps), log_(flags.log) {
-  state_.model = session.describe();
-  state_.settings = settings_of(flags, loader, steps);
-  state_.backend = std::string(session.backend->name());
-  state_.seed = flags.common.seed;
-  state_.threads = session.threads;
-  state_.begun = trainer.steps();
-  if (!flags.resume && !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint))
-    user_error("--checkpoint: {} holds checkpoints of another run; give --resume to go on with it, or another directory",
-               flags.checkpoint);
-  state_.plan = print_plan(trainer.main().graph, trainer.prepared().plan);
-  state_.kernels = kernel_table(trainer.main().graph, trainer.prepared().program, *session.backend);
+RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, std::int64_t steps) {
+  RunState state;
+  state.model = session.describe();
+  state.settings = settings_of(flags, loader, steps);
+  state.request = request_of(session, flags.plan);
+  state.backend = std::string(session.backend->name());
+  state.seed = flags.common.seed;
+  state.threads = session.threads;
+  return state;
 }
 
-void TrainingRun::resume() {
-  if (!has_checkpoints(flags_.checkpoint)) {
-    fmt::print(stderr, "outsize: --resume: {} holds no checkpoint; the run begins at its first step\n", flags_.checkpoint);
-    return;
-  }
-  const Checkpoint found = find_checkpoint(flags_.checkpoint);
-  expect_same_run(found.state, state_, flags_.checkpoint);
-  trainer_.load(SafetensorsFile(found.weights));
-  if (trainer_.steps() != found.state.begun + found.state.step)
-    user_error("{}: is of step {}, but its description says {}", found.weights, trainer_.steps(), found.state.step);
-  if (!found.passed_over.empty()) fmt::print(stderr, "outsize: passed over: {}\n", found.passed_over);
-  if (!flags_.common.json) fmt::print(stderr, "outsize: goes on after step {}\n", found.state.step);
-  if (!same_kernels(found.state.kernels, state_.kernels) || found.state.threads != state_.threads)
+std::optional<Checkpoint> find_start(const TrainFlags& flags, const RunState& now) {
+  const bool there = !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint);
+  if (!flags.resume && there)
+    user_error("--checkpoint: {} holds checkpoints of another run; give --resume to go on with it, or another directory",
+               flags.checkpoint);
+  if (flags.resume && !there)
+    fmt::print(stderr, "outsize: --resume: {} holds no checkpoint; the run begins at its first step\n", flags.checkpoint);
+  if (!there) return std::nullopt;
+  Checkpoint found = find_checkpoint(flags.checkpoint);
+  expect_same_run(found.state, now, flags.checkpoint);
+  return found;
+}
+
+TrainingRun::TrainingRun(const TrainFlags& flags, RunState state, Trainer& trainer, Loader& loader, Loader* eval_loader,
+                         std::int64_t steps)
+    : flags_(flags),
+      trainer_(trainer),
+      loader_(loader),
+      eval_loader_(eval_loader),
+      steps_(steps),
+      state_(std::move(state)),
+      log_(flags.log) {
+  state_.begun = trainer.steps();
+}
+
+void TrainingRun::resume(const Checkpoint& from) {
+  const RunState& then = from.state;
+  trainer_.load(SafetensorsFile(from.weights));
+  if (trainer_.steps() != then.begun + then.step)
+    user_error("{}: is of step {}, but its description says {}", from.weights, trainer_.steps(), then.step);
+  if (!from.passed_over.empty()) fmt::print(stderr, "outsize: passed over: {}\n", from.passed_over);
+  if (!flags_.common.json) fmt::print(stderr, "outsize: goes on after step {}\n", then.step);
+  if (!same_kernels(then.kernels, state_.kernels) || then.threads != state_.threads)
     fmt::print(stderr, "outsize: {}: {} those of the checkpoint; results may differ in the last bits\n", flags_.checkpoint,
-               found.state.threads != state_.threads ? "the threads are not" : "some kernels are not");
-  state_.begun = found.state.begun;
-  state_.best_loss = found.state.best_loss;
-  state_.best_step = found.state.best_step;
-  state_.stale = found.state.stale;
-  saved_ = found.state.step;
+               then.threads != state_.threads ? "the threads are not" : "some kernels are not");
+  state_.begun = then.begun;
+  state_.best_loss = then.best_loss;
+  state_.best_step = then.best_step;
+  state_.stale = then.stale;
+  saved_ = then.step;
   loader_.seek(batches_of(steps_made()).first);
 }
 
@@ -256,6 +281,7 @@ void TrainingRun::note_best(std::int64_t step) {
 
 void TrainingRun::save_checkpoint() {
   state_.step = steps_made();
+  state_.plans = trainer_.plans();
   write_checkpoint(flags_.checkpoint, state_, trainer_);
   saved_ = state_.step;
 }

@@ -87,16 +87,22 @@ class Log {
   std::unique_ptr<std::FILE, Close> file_;
 };
 
+// What is known of a run before it is planned: all but steps, plans and kernels.
+RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, std::int64_t steps);
+
+// The newest checkpoint of --checkpoint, where --resume asks for it; nothing where there is none, which is told. Throws UserError
+// where it is not of the run `now`, or where a run that is to begin finds checkpoints.
+std::optional<Checkpoint> find_start(const TrainFlags& flags, const RunState& now);
+
 // A training run: its steps, evaluations and checkpoints.
 class TrainingRun {
  public:
-  // `eval_loader` may be null. `steps` are this run's: those that the weights it begins with have behind them do not count. All of
-  // them must outlive the run.
-  TrainingRun(Session& session, const TrainFlags& flags, Trainer& trainer, Loader& loader, Loader* eval_loader, std::int64_t steps);
+  // `state` describes the run. `eval_loader` may be null. `steps` are this run's: those that the weights it begins with have behind
+  // them do not count. All of them but the state must outlive the run.
+  TrainingRun(const TrainFlags& flags, RunState state, Trainer& trainer, Loader& loader, Loader* eval_loader, std::int64_t steps);
 
-  // Takes up the newest checkpoint of --checkpoint; begins anew, and says so, where there is none. Throws UserError where it is not
-  // of this run.
-  void resume();
+  // Goes on from a checkpoint, which must be of this run.
+  void resume(const Checkpoint& from);
   // Makes the steps that are left; SIGINT, SIGTERM and --patience end them early. Throws UserError when the loss is not finite.
   void run();
 

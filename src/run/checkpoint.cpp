@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kFormat = 3;
+constexpr std::uint64_t kFormat = 4;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::size_t kKept = 2;
 
@@ -57,6 +57,12 @@ void make_directory(const std::string& directory) {
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) user_error("{}: cannot be made: {}", directory, error.message());
+}
+
+nlohmann::ordered_json object_of(const auto& pairs) {
+  auto object = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : pairs) object[name] = value;
+  return object;
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -138,7 +144,8 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
   state.step = description.size("step");
   state.begun = description.size("begun");
   state.threads = description.size("threads");
-  state.plan = description.text("plan");
+  state.request = description.pairs("request");
+  for (auto& [program, plan] : description.pairs("plans")) state.plans.emplace(program, plan);
   state.kernels = description.texts("kernels");
   state.best_loss = description.number("best_loss", std::numeric_limits<double>::infinity());
   state.best_step = description.size("best_step");
@@ -166,11 +173,9 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
   trainer.save(weights);
   const InputFile written(weights);
   using Json = nlohmann::ordered_json;
-  Json settings = Json::object();
-  for (const auto& [name, value] : state.settings) settings[name] = value;
   const Json json{{"format", kFormat},
                   {"model", state.model},
-                  {"settings", settings},
+                  {"settings", object_of(state.settings)},
                   {"backend", state.backend},
                   {"seed", state.seed},
                   {"step", state.step},
@@ -183,7 +188,8 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
                   {"weights_bytes", written.size()},
                   {"weights_crc32", checksum_of(written)},
                   {"kernels", state.kernels},
-                  {"plan", state.plan}};
+                  {"request", object_of(state.request)},
+                  {"plans", object_of(state.plans)}};
   write_text((fs::path(directory) / (stem + ".json")).string(), json.dump(1) + "\n");
 
   remove_others(directory);
@@ -220,17 +226,23 @@ bool same_kernels(std::vector<std::string> a, std::vector<std::string> b) {
   return a == b;
 }
 
-void expect_same_run(const RunState& then, const RunState& now, const std::string& directory) {
-  const auto expect = [&](std::string_view what, const std::string& was, const std::string& is) {
-    if (was != is) user_error("{}: the checkpoint's {} is {}, but this run's is {}", directory, what, was, is);
-  };
-  expect("model", then.model, now.model);
-  expect("backend", then.backend, now.backend);
-  expect("seed", std::to_string(then.seed), std::to_string(now.seed));
-  for (const auto& [name, value] : now.settings) {
-    const auto was = std::find_if(then.settings.begin(), then.settings.end(), [&](const auto& pair) { return pair.first == name; });
-    expect(name, was == then.settings.end() ? "not given" : was->second, value);
+std::string difference(const RunState::Settings& then, const RunState::Settings& now) {
+  for (const auto& [name, value] : now) {
+    const auto found = std::find_if(then.begin(), then.end(), [&](const auto& pair) { return pair.first == name; });
+    const std::string was = found == then.end() ? "not given" : found->second;
+    if (was != value) return fmt::format("{} is {}, but this run's is {}", name, was, value);
   }
+  return {};
+}
+
+void expect_same_run(const RunState& then, const RunState& now, const std::string& directory) {
+  const auto all = [](const RunState& state) {
+    RunState::Settings settings{{"model", state.model}, {"backend", state.backend}, {"seed", std::to_string(state.seed)}};
+    settings.insert(settings.end(), state.settings.begin(), state.settings.end());
+    return settings;
+  };
+  if (const std::string found = difference(all(then), all(now)); !found.empty())
+    user_error("{}: the checkpoint's {}", directory, found);
 }
 
 std::vector<std::string> kernel_table(const Graph& graph, const Program& program, Backend& backend) {

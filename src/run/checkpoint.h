@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,7 +24,8 @@ struct RunState {
   std::int64_t step = 0;                                       // steps made by this run
   std::int64_t begun = 0;                                      // steps that the weights it began with had been trained for
   std::int64_t threads = 0;                                    // of the backend
-  std::string plan;                                            // its text
+  Settings request;                                            // what the plans were asked for: planner and budgets
+  std::map<std::string, std::string> plans;                    // their texts, as of Trainer::plans()
   std::vector<std::string> kernels;                            // "op: implementation", in program order
   double best_loss = std::numeric_limits<double>::infinity();  // of the evaluations so far
   std::int64_t best_step = 0;                                  // where it was
@@ -52,6 +54,9 @@ Checkpoint find_checkpoint(const std::string& directory);
 
 // Whether two tables of kernels name the same implementations, in whatever order and number they run.
 bool same_kernels(std::vector<std::string> a, std::vector<std::string> b);
+
+// The first setting of `now` that is another in `then`, as "--lr is 0.1, but this run's is 0.2"; empty where all are the same.
+std::string difference(const RunState::Settings& then, const RunState::Settings& now);
 
 // Throws UserError naming what differs, unless a run of `now` may go on from `then`.
 void expect_same_run(const RunState& then, const RunState& now, const std::string& directory);

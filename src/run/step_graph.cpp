@@ -208,7 +208,20 @@ std::int64_t class_extent(const ValueType& type, const Dims& labels) {
   return rank > 1 && labels_without(1) ? type.shape[1] : 0;
 }
 
+std::string_view name_of(StepKind kind) {
+  switch (kind) {
+    case StepKind::whole: return "whole";
+    case StepKind::first: return "first";
+    case StepKind::more: return "more";
+    case StepKind::last: return "last";
+    case StepKind::evaluate: return "evaluate";
+  }
+  return "?";
+}
+
 }  // namespace
+
+std::string program_name(StepKind kind, const Dims& x_shape) { return fmt::format("{} {}", name_of(kind), to_string(x_shape)); }
 
 BatchSpec StepGraph::batch_spec() const {
   const ValueType& x_type = graph.value(x).type;

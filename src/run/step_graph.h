@@ -33,6 +33,9 @@ enum class StepKind : std::uint8_t {
   evaluate,  // forward as for evaluation: running statistics, no dropout
 };
 
+// What messages and checkpoints call a program of a run: "whole [8, 3, 224, 224]".
+std::string program_name(StepKind kind, const Dims& x_shape);
+
 // A step as a graph, with the values that a training loop feeds and reads; those that the kind has no use for are invalid.
 struct StepGraph {
   Graph graph;

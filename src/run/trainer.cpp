@@ -369,6 +369,13 @@ void Trainer::save_gradients(const std::string& path, const std::vector<double>&
   });
 }
 
+std::map<std::string, std::string> Trainer::plans() const {
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, entry] : programs_)
+    texts.emplace(program_name(key.first, Dims(key.second)), print_plan(entry.program.step.graph, entry.program.prepared.plan));
+  return texts;
+}
+
 std::string Trainer::sha256_of(Role role) const {
   Sha256 hash;
   for (ValueId id : persistent(role)) hash.update(read(id));

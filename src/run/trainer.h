@@ -87,6 +87,9 @@ class Trainer {
   std::string parameters_sha256() const { return sha256_of(Role::parameter); }
   std::string states_sha256() const { return sha256_of(Role::state); }
 
+  // The plans of the programs it holds, as text, by the programs' names.
+  std::map<std::string, std::string> plans() const;
+
   const StepGraph& main() const { return main_->program.step; }
   const Prepared& prepared() const { return main_->program.prepared; }
 

@@ -171,6 +171,52 @@ TEST_F(Cli, ResumesAsIfNeverStopped) {
   EXPECT_EQ(resumed["states_sha256"], whole["states_sha256"]);
 }
 
+// The plans of the checkpoint are the run's, whatever its planner would make of the model by now: here they are exchanged for others.
+TEST_F(Cli, ResumesByThePlansOfTheCheckpoint) {
+  const std::string task = "train " + kModel + " --planner recompute-cheap --memory 98% --checkpoint c --json --steps ";
+  const Json whole = train("--steps 6");
+  ASSERT_EQ(run(task + "3").status, 0);
+  const std::string file = "c/checkpoint-000000003.json";
+  const Json saved = Json::parse(text(file));
+  ASSERT_EQ(saved["plans"].size(), 1U);
+  const auto resume_with = [&](const std::string& plan, const std::string& flags) {
+    for (const std::string step : {"4", "5", "6"}) std::filesystem::remove(path("c/checkpoint-00000000" + step + ".json"));
+    Json other = saved;
+    other["plans"].begin().value() = plan;
+    write(file, other.dump());
+    return run(flags);
+  };
+  const std::string again = task + "6 --resume";
+
+  const Result same = resume_with(saved["plans"].begin()->get<std::string>(), again);
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_EQ(same.err, "");
+  EXPECT_GT(Json::parse(same.out)["recomputed_ops"], 0);
+  EXPECT_EQ(Json::parse(same.out)["params_sha256"], whole["params_sha256"]);
+
+  ASSERT_EQ(run("plan " + kModel + " --planner recompute-cheap --memory 100% --dump plan").status, 0);
+  std::string plan = text("stdout");
+  ASSERT_NE(plan.find("by recompute-cheap"), std::string::npos) << plan;
+  plan.replace(plan.find("by recompute-cheap"), 18, "by somebody");
+  const Result exchanged = resume_with(plan, again);
+  ASSERT_EQ(exchanged.status, 0) << exchanged.err;
+  EXPECT_EQ(Json::parse(exchanged.out)["planner"], "somebody");
+  EXPECT_EQ(Json::parse(exchanged.out)["params_sha256"], whole["params_sha256"]);
+
+  const Result unfit = resume_with("plan resnet18 by somebody\nrun nothing\n", again);
+  ASSERT_EQ(unfit.status, 0) << unfit.err;
+  EXPECT_NE(unfit.err.find("the checkpoint's plan of whole [4, 3, 32, 32]:2: "), std::string::npos) << unfit.err;
+  EXPECT_NE(unfit.err.find("it is planned anew"), std::string::npos) << unfit.err;
+  EXPECT_EQ(Json::parse(unfit.out)["planner"], "recompute-cheap");
+
+  const Result larger =
+      resume_with(plan, "train " + kModel + " --planner recompute-cheap --memory 99% --checkpoint c --json --steps 6 --resume");
+  ASSERT_EQ(larger.status, 0) << larger.err;
+  EXPECT_EQ(larger.err, "outsize: the checkpoint's --memory is 98%, but this run's is 99%; the run is planned anew\n");
+  EXPECT_EQ(Json::parse(larger.out)["planner"], "recompute-cheap");
+  EXPECT_EQ(Json::parse(larger.out)["params_sha256"], whole["params_sha256"]);
+}
+
 // Killed at any instant, also while a checkpoint is being written, a run goes on and ends as the one that was never killed.
 // SIGKILL at 50 random instants, many of them while a checkpoint is being written.
 TEST_F(Cli, SurvivesKills) {

@@ -288,8 +288,8 @@ TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
   const std::string place = directory("description");
   fs::create_directories(place);
   const std::string good =
-      R"({"format": 3, "model": "m", "settings": {"--lr": "x"}, "backend": "cpu", "seed": 18446744073709551615, "step": 7, "begun": 0, "threads": 1,
-      "best_loss": null, "best_step": 0, "stale": 0, "weights": "w", "weights_bytes": 3, "weights_crc32": 891568578, "kernels": ["a"], "plan": ""})";
+      R"({"format": 4, "model": "m", "settings": {"--lr": "x"}, "backend": "cpu", "seed": 18446744073709551615, "step": 7, "begun": 0, "threads": 1,
+      "best_loss": null, "best_step": 0, "stale": 0, "weights": "w", "weights_bytes": 3, "weights_crc32": 891568578, "kernels": ["a"], "request": {}, "plans": {"whole [1]": "p"}})";
   std::ofstream(fs::path(place) / "w") << "abc";
   const auto refusal_of = [&](const std::string& part, const std::string& by) -> std::string {
     std::string text = good;
@@ -304,7 +304,7 @@ TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
   };
   EXPECT_EQ(refusal_of("7", "7"), "(accepted)");
   const std::pair<std::pair<std::string, std::string>, std::string> wrong[]{
-      {{"3,", "3"}, "not JSON: it goes wrong at byte 19 of the file, the end of '{\"format\": 3 \"model\"'"},
+      {{"4,", "4"}, "not JSON: it goes wrong at byte 19 of the file, the end of '{\"format\": 4 \"model\"'"},
       {{"null", "\"\""}, "expected a number 'best_loss'"},
       {{"\"x\"", "1"}, "expected a string '--lr' in 'settings'"},
       {{"\"m\"", "3"}, "expected a string 'model'"},
@@ -314,7 +314,8 @@ TEST_F(Run, DescriptionOfACheckpointIsReadWithCare) {
       {{"7,", "9223372036854775808,"}, "'step' is 9223372036854775808, which is too large"},
       {{"[\"a\"]", "[1]"}, "expected a list of strings 'kernels'"},
       {{"\"w\"", "\"../w\""}, "'weights' is '../w', expected a file's name"},
-      {{"3,", "1,"}, "has format 1, expected 3"},
+      {{"4,", "1,"}, "has format 1, expected 4"},
+      {{"\"p\"", "1"}, "expected a string 'whole [1]' in 'plans'"},
       {{"891568578", "891568579"}, "is damaged"},
   };
   for (const auto& [change, message] : wrong) {
