@@ -46,8 +46,13 @@ std::string_view name_of(Optimizer optimizer) {
   return "?";
 }
 
+std::string content_of(const Dataset& dataset) {
+  const std::uint32_t fingerprint = dataset.fingerprint();
+  return fingerprint == 0 ? "made up" : fmt::format("{} samples with checksum {:08x}", dataset.size(), fingerprint);
+}
+
 // Everything that the steps depend on besides the model and the seed: a checkpoint is of a run with the same.
-RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, std::int64_t steps) {
+RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, const Loader* eval_loader, std::int64_t steps) {
   const TrainingOptions& training = flags.training;
   const LearningRate& rate = flags.learning_rate;
   RunState::Settings settings{
@@ -81,6 +86,9 @@ RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, st
   }
   if (rate.kind == LearningRate::Kind::cosine) add("number of steps", steps);
   if (flags.patience > 0) add("--eval-every", flags.eval_every);
+  if (flags.checkpoint.empty()) return settings;  // which nobody will compare
+  add("content of --data", content_of(loader.dataset()));
+  if (flags.patience > 0 && eval_loader) add("content of --eval-data", content_of(eval_loader->dataset()));
   return settings;
 }
 
@@ -116,10 +124,11 @@ std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate) {
   return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
 }
 
-RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, std::int64_t steps) {
+RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, const Loader* eval_loader,
+                      std::int64_t steps) {
   RunState state;
   state.model = session.describe();
-  state.settings = settings_of(flags, loader, steps);
+  state.settings = settings_of(flags, loader, eval_loader, steps);
   state.request = request_of(session, flags.plan);
   state.backend = std::string(session.backend->name());
   state.seed = flags.common.seed;

@@ -88,7 +88,8 @@ class Log {
 };
 
 // What is known of a run before it is planned: all but steps, plans and kernels.
-RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, std::int64_t steps);
+RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, const Loader* eval_loader,
+                      std::int64_t steps);
 
 // The newest checkpoint of --checkpoint, where --resume asks for it; nothing where there is none, which is told. Throws UserError
 // where it is not of the run `now`, or where a run that is to begin finds checkpoints.

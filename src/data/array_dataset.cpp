@@ -57,6 +57,10 @@ class ArrayDataset final : public Dataset {
                        x_.type() == ElementType::u8 && !tokens_ ? ", scaled to [0, 1]" : "");
   }
   std::int64_t size() const override { return x_.shape()[0]; }
+  std::uint32_t fingerprint() const override {
+    const std::uint32_t both[]{x_.fingerprint(), y_.fingerprint()};
+    return checksum_of(std::as_bytes(std::span(both)));
+  }
   std::unique_ptr<Sample> open(std::int64_t index) const override;
 
   void read_x(std::int64_t index, const Box& window, DType dtype, std::byte* out) const {

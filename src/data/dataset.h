@@ -45,6 +45,9 @@ class Dataset {
   virtual std::string description() const = 0;
   // The number of samples; 0: there is no end.
   virtual std::int64_t size() const = 0;
+  // Another, in all likelihood, where the samples are others: from names, sizes and a part of the contents, so that it is quick
+  // for any set. 0 where name, seed and spec say everything.
+  virtual std::uint32_t fingerprint() const { return 0; }
   // What messages call a sample: its file, where it has one.
   virtual std::string sample_name(std::int64_t index) const { return fmt::format("{}: sample {}", name(), index); }
   // Throws SampleError when this one sample cannot be read.

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
+#include "data/file.h"
 #include "data/image_file.h"
 #include "data/pixels.h"
 #include "data/resize.h"
@@ -104,6 +106,13 @@ class SlideSample final : public LabelledSample {
   bool grey_;
 };
 
+// 0 where there is no such file any more.
+std::uintmax_t size_of_file(const std::string& path) {
+  std::error_code failure;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, failure);
+  return failure ? 0 : bytes;
+}
+
 class ListedDataset final : public Dataset {
  public:
   ListedDataset(Listing listing, const DataOptions& options)
@@ -137,6 +146,16 @@ class ListedDataset final : public Dataset {
     return text + ", " + scale_.description();
   }
   std::int64_t size() const override { return static_cast<std::int64_t>(listing_.entries.size()); }
+  // Of names, labels and the sizes of the files, none of which is opened.
+  std::uint32_t fingerprint() const override {
+    std::uint32_t sum = 0;
+    for (const Listing::Entry& entry : listing_.entries) {
+      const std::string line = fmt::format("{} {} {} {} {}\n", entry.file, size_of_file(entry.file), entry.label, entry.mask,
+                                           entry.mask.empty() ? 0 : size_of_file(entry.mask));
+      sum = checksum_of(std::as_bytes(std::span(line)), sum);
+    }
+    return sum;
+  }
   std::string sample_name(std::int64_t index) const override {
     const Listing::Entry& found = entry(index);
     return found.mask.empty() ? found.file : found.mask;

@@ -31,4 +31,18 @@ void ArrayReader::read(std::int64_t first, std::span<std::byte> bytes) const {
     std::memcpy(bytes.data(), held_.data() + offset, bytes.size());
 }
 
+std::uint32_t ArrayReader::fingerprint() const {
+  constexpr std::int64_t kParts = 64, kPartBytes = std::int64_t{1} << 20;
+  std::uint32_t sum = checksum_of(make_npy_header(type_, shape_));
+  const std::int64_t elements = shape_.product(), part = kPartBytes / size_of(type_);
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < kParts; ++i) {
+    const std::int64_t even = elements / kParts * i, first = elements > kParts * part ? even : std::min(i * part, elements);
+    bytes.resize(static_cast<std::size_t>(std::min(part, elements - first) * size_of(type_)));
+    read(first, bytes);
+    sum = checksum_of(bytes, sum);
+  }
+  return sum;
+}
+
 }  // namespace outsize

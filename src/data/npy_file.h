@@ -18,6 +18,8 @@ class ArrayReader {
   const Dims& shape() const { return shape_; }
   // Fills `bytes` with the elements from `first` on.
   void read(std::int64_t first, std::span<std::byte> bytes) const;
+  // A checksum of type, shape and elements: of all, or of 64 MiB spread evenly over more.
+  std::uint32_t fingerprint() const;
 
  private:
   ElementType type_ = ElementType::f32;

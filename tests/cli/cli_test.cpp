@@ -217,6 +217,30 @@ TEST_F(Cli, ResumesByThePlansOfTheCheckpoint) {
   EXPECT_EQ(Json::parse(larger.out)["params_sha256"], whole["params_sha256"]);
 }
 
+// A run does not go on with other samples than it began with; what it evaluates on matters where that can end it.
+TEST_F(Cli, ChangedDataIsNoticed) {
+  Array x = make_array(ElementType::u8, {6, 3, 8, 8});
+  const auto write_data = [&](const std::string& name, int last) {
+    x.data.back() = static_cast<std::byte>(last);
+    write_npz(path(name), {{"x", x}, {"y", make_array(ElementType::i64, {6})}});
+  };
+  const std::string task = "train mlp --width 0.1 --image 8 --classes 4 --batch 2 --data d.npz --eval-data e.npz ";
+  const auto refused = [](const Result& result, const std::string& message) {
+    EXPECT_EQ(result.status, 2);
+    EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
+  };
+  write_data("d.npz", 1);
+  write_data("e.npz", 1);
+  for (const std::string more : {"--checkpoint a", "--checkpoint b --eval-every 2 --patience 9"})
+    ASSERT_EQ(run(task + more + " --steps 2").status, 0);
+  write_data("e.npz", 2);
+  EXPECT_EQ(run(task + "--checkpoint a --resume --steps 4").status, 0);
+  refused(run(task + "--checkpoint b --eval-every 2 --patience 9 --resume --steps 4"),
+          "b: the checkpoint's content of --eval-data is 6 samples with checksum ");
+  write_data("d.npz", 2);
+  refused(run(task + "--checkpoint a --resume --steps 6"), "a: the checkpoint's content of --data is 6 samples with checksum ");
+}
+
 // Killed at any instant, also while a checkpoint is being written, a run goes on and ends as the one that was never killed.
 // SIGKILL at 50 random instants, many of them while a checkpoint is being written.
 TEST_F(Cli, SurvivesKills) {

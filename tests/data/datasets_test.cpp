@@ -3,7 +3,7 @@
 #include <set>
 
 #include "data/loader.h"
-#include "data/npy.h"
+#include "data/npy_file.h"
 #include "data/npz.h"
 #include "data/slide_file.h"
 #include "image_writers.h"
@@ -231,6 +231,42 @@ TEST_F(Datasets, NpyIsReadFromItsFile) {
   expect_contains(refuse(path("train.npy"), options), "train_y.npy: label 3 of sample 5 is not one of the model's 3 classes");
   write("train.npy", content("x.npy").substr(0, content("x.npy").size() - 1));
   expect_contains(refuse(path("train.npy"), options), "train.npy: expected 48 bytes for float32 of shape [6, 2], found 47");
+}
+
+TEST_F(Datasets, FingerprintsTellSetsApart) {
+  const DataOptions options{.spec = {DType::f32, {2, 2}, DType::i32, {2}, 3}};
+  const auto arrays = [&](float x, std::int64_t y) {
+    npy("x.npy", array_of<float>(ElementType::f32, {2, 2}, {0, 1, 2, x}));
+    npy("y.npy", array_of<std::int64_t>(ElementType::i64, {2}, {0, y}));
+    return make_dataset(path("x.npy"), options)->fingerprint();
+  };
+  EXPECT_EQ(arrays(3, 1), arrays(3, 1));
+  EXPECT_EQ((std::set<std::uint32_t>{arrays(3, 1), arrays(3, 2), arrays(4, 1), arrays(4, 2)}).size(), 4U);
+
+  const auto photos = [&] { return make_dataset(path("animals"), bytes_as_they_are(4, 4, 2))->fingerprint(); };
+  animals();
+  std::set<std::uint32_t> found{photos()};
+  EXPECT_TRUE(found.contains(photos()));
+  write("animals/dog/2.png", "of another size");
+  EXPECT_TRUE(found.insert(photos()).second);
+  std::filesystem::rename(path("animals/dog/2.png"), path("animals/dog/3.png"));
+  EXPECT_TRUE(found.insert(photos()).second);
+  std::filesystem::rename(path("animals/dog/3.png"), path("animals/cat/3.png"));
+  EXPECT_TRUE(found.insert(photos()).second);
+}
+
+// 65 parts of 1 MiB, of which 64 are looked at: each begins where a sixty-fourth of the array does.
+TEST_F(Datasets, FingerprintsOfLargeArraysLookEverywhere) {
+  Array array = make_array(ElementType::u8, {65 << 20});
+  const std::size_t bytes = array.data.size();
+  const auto changed_at = [&](std::size_t at) {
+    array.data[at] = std::byte{1};
+    const std::uint32_t found = ArrayReader(array).fingerprint();
+    array.data[at] = std::byte{0};
+    return found;
+  };
+  const std::uint32_t before = ArrayReader(array).fingerprint();
+  for (const std::size_t at : {std::size_t{0}, bytes / 64 * 31, bytes / 64 * 63 + (1 << 20) - 1}) EXPECT_NE(changed_at(at), before);
 }
 
 TEST_F(Datasets, Refusals) {
