@@ -34,8 +34,8 @@ std::int64_t count_steps(const TrainFlags& flags, const Loader& loader) {
   return flags.epochs * steps_per_epoch(loader, flags.accumulate);
 }
 
-void load_weights(Trainer& trainer, const std::string& path) {
-  LoadReport report = trainer.load(SafetensorsFile(path));
+void load_weights(Trainer& trainer, const std::string& path, bool partial) {
+  LoadReport report = trainer.load(SafetensorsFile(path), partial);
   const auto say = [&](std::vector<std::string>& names, std::string_view what) {
     if (names.empty()) return;
     const std::size_t shown = std::min<std::size_t>(names.size(), 3);
@@ -47,6 +47,7 @@ void load_weights(Trainer& trainer, const std::string& path) {
   std::erase_if(report.unexpected, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
   say(report.unexpected, "that the model has not, ignored");
   say(report.missing, "of the model missing, left as initialised");
+  say(report.misshaped, "of another shape, left as initialised");
 }
 
 void print_summary(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
@@ -376,6 +377,7 @@ void check_flags(const TrainFlags& flags) {
   check_writable(flags.save_gradients);
   if (flags.checkpoint.empty() && (flags.resume || flags.checkpoint_every > 0))
     user_error("{}: give --checkpoint DIR too", flags.resume ? "--resume" : "--checkpoint-every");
+  if (flags.partial && flags.weights.empty()) user_error("--partial: says how to take --weights; give them too");
   if (flags.patience > 0 && flags.eval_every == 0) user_error("--patience: counts evaluations; give --eval-every too");
 }
 
@@ -405,7 +407,7 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   const StepGraph& main = trainer.main();
   expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
 
-  if (!flags.weights.empty()) load_weights(trainer, flags.weights);
+  if (!flags.weights.empty()) load_weights(trainer, flags.weights, flags.partial);
   state.kernels = kernel_table(main.graph, trainer.prepared().program, *session.backend);
   TrainingRun run(flags, std::move(state), trainer, loader, eval_loader, steps);
   if (from) run.resume(*from);
@@ -485,6 +487,7 @@ Run add_train(CLI::App& command) {
   command.add_flag("--resume", flags->resume, "go on from the newest checkpoint as if never stopped");
   command.add_option("--log", flags->log, "append a JSON line for each step and evaluation")->type_name("FILE");
   command.add_option("--weights", flags->weights, "start from these parameters and states")->type_name("FILE.safetensors");
+  command.add_flag("--partial", flags->partial, "take those of --weights that fit the model; the others stay as initialised");
   command.add_option("--save", flags->save, "write parameters and states at the end")->type_name("FILE.safetensors");
   command.add_option("--save-gradients", flags->save_gradients, "write the last step's gradients and all losses")
       ->type_name("FILE.safetensors");

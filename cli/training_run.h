@@ -43,6 +43,7 @@ struct TrainFlags {
   bool resume = false;
   std::string log;
   std::string weights;
+  bool partial = false;
   std::string save;
   std::string save_gradients;
 };

@@ -121,7 +121,8 @@ void refuse_file(const SafetensorsFile& file, const std::vector<std::string>& mi
   };
   list(missing, "it lacks ");
   list(misshaped, "of another shape: ");
-  if (!lines.empty()) user_error("{}: does not fit the model: {}", file.path(), fmt::join(lines, "; "));
+  if (lines.empty()) return;
+  user_error("{}: does not fit the model: {}; --partial takes what fits", file.path(), fmt::join(lines, "; "));
 }
 
 TensorEntry entry_of(std::string name, const ValueType& type) {
@@ -301,27 +302,33 @@ std::vector<std::byte> Trainer::read(ValueId value) const {
   return bytes;
 }
 
-LoadReport Trainer::load(const SafetensorsFile& file) {
+LoadReport Trainer::load(const SafetensorsFile& file, bool partial) {
   LoadReport report;
   const std::set<ValueId> optimizer_states(main().optimizer_states.begin(), main().optimizer_states.end());
   std::vector<std::pair<ValueId, const TensorEntry*>> found;
-  std::vector<std::string> lacking, misshaped;
+  std::vector<std::string> lacking;  // parameters
+  bool has_parameters = false;
   std::set<std::string> taken;
   for (Role role : {Role::parameter, Role::state})
     for (ValueId id : persistent(role)) {
       const Value& value = main().graph.value(id);
       const TensorEntry* const entry = file.find(value.name);
       if (!entry) {
-        if (!optimizer_states.contains(id)) (role == Role::parameter ? lacking : report.missing).push_back(value.name);
+        if (!optimizer_states.contains(id)) report.missing.push_back(value.name);
+        if (role == Role::parameter) lacking.push_back(value.name);
         continue;
       }
       taken.insert(value.name);
-      if (entry->shape != value.type.shape)
-        misshaped.push_back(
+      if (entry->shape != value.type.shape) {
+        report.misshaped.push_back(
             fmt::format("{} is {}, the model's {}", value.name, to_string(entry->shape), to_string(value.type.shape)));
+        continue;
+      }
+      has_parameters = has_parameters || role == Role::parameter;
       found.emplace_back(id, entry);
     }
-  refuse_file(file, lacking, misshaped);
+  if (!partial) refuse_file(file, lacking, report.misshaped);
+  if (!has_parameters) user_error("{}: does not fit the model: it has not one of its parameters", file.path());
   std::int64_t steps = steps_;
   if (const TensorEntry* entry = file.find(kSteps)) {
     if (entry->type != ElementType::i64 || entry->shape != Dims{1})

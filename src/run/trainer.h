@@ -27,9 +27,10 @@ struct Score {
   double accuracy5() const { return rows > 0 ? correct5 / static_cast<double>(rows) : 0; }
 };
 
-// What load() found that does not fit, in the order of names.
+// What load() found that does not fit, in the order of names. What is missing or misshaped keeps its values.
 struct LoadReport {
-  std::vector<std::string> missing;     // states that the file has not, but for the optimizer's; they keep their values
+  std::vector<std::string> missing;     // parameters and states that the file has not, but for the optimizer's states
+  std::vector<std::string> misshaped;   // "fc.weight is [1000, 512], the model's [10, 512]"
   std::vector<std::string> unexpected;  // tensors that the model has not
 };
 
@@ -72,10 +73,10 @@ class Trainer {
   std::int64_t measured_peak_bytes() const;
   std::int64_t predicted_peak_bytes() const { return predicted_peak_; }
 
-  // Takes parameters and states from `file`. Every parameter must be there with its shape. The number of the step goes on from the
-  // file's, if it has one. Throws UserError naming the file and all parameters that are missing or have another shape; then
-  // nothing is changed.
-  LoadReport load(const SafetensorsFile& file);
+  // Takes parameters and states from `file`. Every parameter must be there with its shape; or, where `partial`, at least one. The
+  // number of the step goes on from the file's, if it has one. Throws UserError naming the file and all parameters that are missing
+  // or have another shape; then nothing is changed.
+  LoadReport load(const SafetensorsFile& file, bool partial = false);
   // Steps made, those before a resumption included.
   std::int64_t steps() const { return steps_; }
   // Writes parameters and states under their names, and the number of steps made as "training.steps".

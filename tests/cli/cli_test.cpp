@@ -161,6 +161,31 @@ TEST_F(Cli, SavedIsContinued) {
   EXPECT_EQ(json("train " + kModel + " --epochs 3" + data)["steps"], 3);
 }
 
+// A network with another head takes the rest of the weights; with no learning rate it keeps them, and its own head.
+TEST_F(Cli, WeightsOfAnotherHeadAreTakenInPart) {
+  train("--steps 1 --save a.safetensors");
+  const std::string other = "train resnet18 --width 0.125 --image 32 --batch 4 --classes 7 --seed 8 --steps 1 --lr 0 --momentum 0 ";
+  const Result refused = run(other + "--weights a.safetensors");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("of another shape: fc.bias is [5], the model's [7], fc.weight is [5, "), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("--partial takes what fits"), std::string::npos) << refused.err;
+
+  ASSERT_EQ(run(other + "--save new.safetensors").status, 0);
+  const Result taken = run(other + "--weights a.safetensors --partial --save b.safetensors");
+  ASSERT_EQ(taken.status, 0) << taken.err;
+  EXPECT_NE(taken.err.find("2 tensors of another shape, left as initialised: fc.bias is [5], the model's [7], fc.weight is "),
+            std::string::npos)
+      << taken.err;
+  const SafetensorsFile a(path("a.safetensors")), b(path("b.safetensors")), fresh(path("new.safetensors"));
+  const auto data = [](const SafetensorsFile& file, const std::string& name) { return file.read(*file.find(name)).data; };
+  for (const std::string name : {"conv1.weight", "layer4.1.conv2.weight"}) {
+    EXPECT_EQ(data(b, name), data(a, name)) << name;
+    EXPECT_NE(data(b, name), data(fresh, name)) << name;
+  }
+  EXPECT_EQ(data(b, "fc.weight"), data(fresh, "fc.weight"));
+  EXPECT_EQ(run("train mlp --partial").status, 2);
+}
+
 TEST_F(Cli, ResumesAsIfNeverStopped) {
   const std::string run = "--optimizer adamw --lr 0.001 --warm-up 3 --checkpoint ";
   const Json whole = train(run + "a --steps 6");

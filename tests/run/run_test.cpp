@@ -229,9 +229,12 @@ TEST_F(Run, WeightsThatDoNotFitAreAllNamedAndChangeNothing) {
     small.trainer->load(SafetensorsFile(path));
     FAIL() << "they were taken";
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              path + ": does not fit the model: it lacks 0.bias, 0.weight, 2.bias, 2.weight, 4.bias and 1 more");
+    EXPECT_EQ(
+        std::string(error.what()),
+        path +
+            ": does not fit the model: it lacks 0.bias, 0.weight, 2.bias, 2.weight, 4.bias and 1 more; --partial takes what fits");
   }
+  EXPECT_THROW(small.trainer->load(SafetensorsFile(path), true), UserError);  // not even one is there
   EXPECT_EQ(small.trainer->parameters_sha256(), before);
 }
 
