@@ -131,10 +131,11 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
   command.add_option("--plan", flags.plan_file, "run exactly this plan (as --dump plan prints it)")->type_name("FILE");
   command.add_option("--device", flags.device, "the device to predict for (`outsize devices`) [cpu]")->type_name("NAME");
   command
-      .add_option("--profile", flags.profile,
-                  "what ops take: `measured` times those first that never were, `roofline` estimates [estimates, but for ops that "
-                  "were measured here before]")
-      ->type_name("measured|roofline|FILE");
+      .add_option(
+          "--profile", flags.profile,
+          "what ops take: `measured` times those first that never were, or only while something else ran; `fresh` times all "
+          "anew; `roofline` estimates [estimates, but for ops that were measured here before]")
+      ->type_name("measured|fresh|roofline|FILE");
   add_word(command, "--dump", flags.dump, {"forward", "graph", "plan", "program"}, "print it and stop");
 }
 

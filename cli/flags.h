@@ -41,7 +41,7 @@ struct PlanFlags {
   std::string spill;
   std::string spill_limit;
   std::string device = "cpu";
-  std::string profile;  // measured, roofline or a file; empty: roofline, and what was measured before
+  std::string profile;  // measured, fresh, roofline or a file; empty: roofline, and what was measured before
   std::string dump;
 };
 void add_plan_flags(CLI::App& command, PlanFlags& flags);

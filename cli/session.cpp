@@ -50,8 +50,9 @@ namespace {
 // The profile that --profile and --device ask for. What was measured on this machine is kept from one command to the next.
 Profile choose_profile(Session& session, const PlanFlags& flags) {
   const bool here = find_device(flags.device).name == devices().front().name;
-  const bool word = flags.profile.empty() || flags.profile == "measured" || flags.profile == "roofline";
-  session.measures = flags.profile == "measured";
+  const bool fresh = flags.profile == "fresh";
+  session.measures = flags.profile == "measured" || fresh;
+  const bool word = flags.profile.empty() || session.measures || flags.profile == "roofline";
   if (!here && (session.measures || !word))
     user_error("--profile {}: is of a device itself; give it without --device {}", flags.profile, flags.device);
   if (!word) return parse_profile(read_text(flags.profile), flags.profile);
@@ -62,7 +63,8 @@ Profile choose_profile(Session& session, const PlanFlags& flags) {
   session.measured_on = {describe_machine(), std::string(session.backend->name()), session.backend->libraries(), OUTSIZE_VERSION,
                          session.threads};
   const std::string path = profile_cache_path(session.measured_on);
-  if (std::optional<Profile> cached = read_profile_cache(path)) return std::move(*cached);
+  if (!fresh)
+    if (std::optional<Profile> cached = read_profile_cache(path)) return std::move(*cached);
   if (!session.measures) return profile;
   Progress progress(!session.quiet);
   progress.show("measuring the machine");

@@ -16,7 +16,7 @@ struct Session {
   std::unique_ptr<Backend> backend;
   Profile profile;
   MeasuredOn measured_on;
-  bool measures = false;                                // --profile measured
+  bool measures = false;                                // --profile measured or fresh
   double measuring_seconds = MeasureOptions{}.seconds;  // that are left for it
   bool quiet = false;                                   // --json
   std::string model;
@@ -48,8 +48,8 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
 // The plan that holds everything on the device, refined.
 Prepared prepare_keep(Session& session);
 
-// Where --profile measured asks for it, times those ops of the program that the profile lacks, keeps the times for later commands,
-// and predicts again.
+// Where --profile measured (or fresh) asks for it, times those ops of the program that the profile lacks, keeps the times for later
+// commands, and predicts again.
 void refine(Session& session, Prepared& prepared);
 // "predicted from 83 measured ops of 120"
 std::string describe(const Coverage& coverage);

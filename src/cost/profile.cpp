@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <variant>
 
 namespace outsize {
@@ -66,8 +67,10 @@ class Reader {
       read_entry(line, "op", "seconds", "a signature", Least::zero, profile_.seconds);
     else if (word == "scale")
       read_entry(line, "scale", "ratio", "a kind of op", Least::above_zero, profile_.scale);
+    else if (word == "disturbed")
+      read_disturbed(line);
     else
-      fail(fmt::format("expected 'device', 'scale' or 'op', found '{}'", word));
+      fail(fmt::format("expected 'device', 'scale', 'op' or 'disturbed', found '{}'", word));
   }
 
   Profile finish() {
@@ -134,6 +137,11 @@ class Reader {
     if (!entries.emplace(rest, number).second) fail(fmt::format("a second entry for '{}'", rest));
   }
 
+  void read_disturbed(std::string_view rest) {
+    if (rest.empty()) fail("expected a signature after 'disturbed'");
+    profile_.disturbed.emplace(rest);
+  }
+
   std::string_view file_;
   std::int64_t line_ = 0;
   bool has_device_ = false;
@@ -193,6 +201,8 @@ std::string print_profile(const Profile& profile) {
   };
   entries("scale", profile.scale);
   entries("op", profile.seconds);
+  for (const std::string_view key : std::set<std::string_view>(profile.disturbed.begin(), profile.disturbed.end()))
+    text += fmt::format("disturbed {}\n", key);
   return text;
 }
 

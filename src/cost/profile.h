@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ops/kernel.h"
 
@@ -36,6 +37,7 @@ struct Profile {
   Device device;
   std::unordered_map<std::string, double> seconds;  // by signature
   std::unordered_map<std::string, double> scale;    // by kind: measured over roofline; 1 where there is none
+  std::unordered_set<std::string> disturbed;        // signatures whose seconds something else that ran may have lengthened
 
   double seconds_of(const Call& call) const;
 };
@@ -43,8 +45,8 @@ struct Profile {
 // max(operations / flops, bytes / bandwidth) + launch.
 double roofline_seconds(const Device& device, const Call& call);
 
-// The text form: one `device key=value …` line, then `scale RATIO KIND` and `op SECONDS SIGNATURE` lines, one an entry;
-// round-trips.
+// The text form: one `device key=value …` line, then `scale RATIO KIND`, `op SECONDS SIGNATURE` and `disturbed SIGNATURE` lines,
+// one an entry; round-trips.
 std::string print_profile(const Profile& profile);
 // Throws UserError "FILE:LINE: …".
 Profile parse_profile(std::string_view text, std::string_view file);

@@ -1,5 +1,6 @@
 #include "run/measured_profile.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,6 +26,13 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 constexpr std::int64_t kAlignment = 256;  // as in an arena
 constexpr std::size_t kLeastRuns = 3, kMostRuns = 15;
 constexpr double kLongRun = 0.05;  // one such run says enough
+
+// How often the threads of this process have been made to give up their processors.
+std::int64_t preemptions() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
 
 // Of the largest cache. Where the system does not say, or says more than there is time to fill, a usual one.
 std::int64_t cache_bytes() {
@@ -111,7 +119,7 @@ class Measuring {
     for (std::size_t i = 0; i < random_.size(); ++i) random_[i] = static_cast<float>(stream.uniform(i));
   }
 
-  // One a signature that the profile lacks, the one that takes longest first.
+  // One a signature that the profile lacks or has disturbed, the one that takes longest first.
   std::vector<Candidate> candidates(const Profile& profile) const {
     CacheModel cache(program_.peak_bytes[0], cache_bytes_);
     std::map<std::string, Candidate> found;
@@ -129,8 +137,12 @@ class Measuring {
     return sorted;
   }
 
-  // The median of some runs, or nothing where it cannot be run here.
-  std::optional<double> time(const Candidate& candidate, const MeasureOptions& options) {
+  struct Timing {
+    double seconds = 0;  // the median of some runs
+    bool disturbed = false;
+  };
+  // Nothing where it cannot be run here.
+  std::optional<Timing> time(const Candidate& candidate, const MeasureOptions& options) {
     const Call call = call_of(graph_, *candidate.instruction);
     const std::shared_ptr<const Kernel> kernel = backend_.kernel(call);
     const std::int64_t needed = candidate.bytes + kernel->workspace_bytes();
@@ -151,16 +163,18 @@ class Measuring {
     } catch (const UserError&) {  // the numbers are made up, and not to this op's taste
       return std::nullopt;
     }
-    std::vector<double> seconds;
+    std::vector<double> all, calm;
     const Clock::time_point begin = Clock::now();
     do {
       set_cache(candidate, memory);
+      const std::int64_t before = preemptions();
       const Clock::time_point start = Clock::now();
       kernel->run(run);
-      seconds.push_back(seconds_since(start));
-    } while (seconds.size() < kMostRuns &&
-             (seconds_since(begin) < options.op_seconds || (seconds.size() < kLeastRuns && seconds.back() < kLongRun)));
-    return median(seconds);
+      all.push_back(seconds_since(start));
+      if (preemptions() == before) calm.push_back(all.back());
+    } while (all.size() < kMostRuns &&
+             (seconds_since(begin) < options.op_seconds || (all.size() < kLeastRuns && all.back() < kLongRun)));
+    return Timing{median(calm.empty() ? all : calm), calm.empty()};
   }
 
  private:
@@ -180,7 +194,7 @@ class Measuring {
            std::map<std::string, Candidate>& found) const {
     const Call call = call_of(graph_, instruction);
     std::string key = signature(call);
-    if (profile.seconds.contains(key)) return;
+    if (profile.seconds.contains(key) && !profile.disturbed.contains(key)) return;
     Candidate& candidate = found[key];
     candidate.estimate += profile.seconds_of(call);
     if (candidate.instruction != nullptr) return;
@@ -290,10 +304,16 @@ std::int64_t measure(Profile& profile, const Graph& graph, const Program& progra
   for (const Candidate& candidate : candidates) {
     if (seconds_since(begin) >= options.seconds) break;
     if (options.progress) options.progress(done++, static_cast<std::int64_t>(candidates.size()));
-    if (const auto seconds = measuring.time(candidate, options)) {
-      profile.seconds[candidate.signature] = *seconds;
-      ++timed;
-    }
+    const auto timing = measuring.time(candidate, options);
+    if (!timing) continue;
+    // Whatever else runs can only lengthen it.
+    const auto [entry, is_new] = profile.seconds.try_emplace(candidate.signature, timing->seconds);
+    entry->second = std::min(entry->second, timing->seconds);
+    if (timing->disturbed)
+      profile.disturbed.insert(candidate.signature);
+    else
+      profile.disturbed.erase(candidate.signature);
+    ++timed;
   }
   set_scales(profile, graph, program);
   return timed;

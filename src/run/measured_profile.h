@@ -28,9 +28,10 @@ Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& 
 
 // Times every kernel signature of the program that the profile lacks, the ones that take longest by its estimate first, and adds
 // the medians; of ops it does not come to, later ones too, the profile knows the median ratio of measured and roofline time of
-// their kind. One op at a time is in memory. Operands are in the cache or not as they would be in a step: before each run the
-// cache is filled with something else, then those operands are read that the program touched within the last cacheful of bytes.
-// Returns how many signatures were timed.
+// their kind. Runs that lost their processor to something else do not count; a signature with no other runs is marked as disturbed
+// and timed again by the next call, and the shorter time is kept. One op at a time is in memory. Operands are in the cache or not
+// as they would be in a step: before each run the cache is filled with something else, then those operands are read that the
+// program touched within the last cacheful of bytes. Returns how many signatures were timed.
 std::int64_t measure(Profile& profile, const Graph& graph, const Program& program, Backend& backend,
                      const MeasureOptions& options = {});
 

@@ -58,6 +58,8 @@ void write_profile_cache(const std::string& path, const MeasuredOn& on, const Pr
       Profile there = parse_profile(read_text(path), path);
       merged.seconds.merge(there.seconds);
       merged.scale.merge(there.scale);
+      for (const std::string& key : there.disturbed)
+        if (!profile.seconds.contains(key)) merged.disturbed.insert(key);
     } catch (const UserError&) {  // told when it was read
     }
   }

@@ -76,11 +76,13 @@ TEST(Profile, TextRoundTrips) {
   profile.scale["relu"] = 4.0 / 3;
   profile.seconds["relu : f32[4] -> f32[4]"] = 1e-7 / 3;
   profile.seconds["add : f32[4] f32[4] -> f32[4]"] = 0.25;
+  profile.disturbed.insert("add : f32[4] f32[4] -> f32[4]");
   const std::string text = print_profile(profile);
   const Profile back = parse_profile(text, "p.profile");
   EXPECT_EQ(print_profile(back), text);
   EXPECT_EQ(back.seconds, profile.seconds);
   EXPECT_EQ(back.scale, profile.scale);
+  EXPECT_EQ(back.disturbed, profile.disturbed);
   EXPECT_EQ(back.device.kernel_overlap, 1.75);
   EXPECT_EQ(back.device.name, "cpu");
   EXPECT_EQ(back.device.memory_bytes, profile.device.memory_bytes);
@@ -110,10 +112,11 @@ TEST(Profile, TextErrorsNameTheLine) {
   EXPECT_EQ(error_of("device memory_bytes=-1\n"), "p.profile:1: memory_bytes must be a whole number of at least 0, found '-1'");
   EXPECT_EQ(error_of("device full_duplex=yes\n"), "p.profile:1: full_duplex must be 0 or 1, found 'yes'");
   EXPECT_EQ(error_of("device flops\n"), "p.profile:1: expected key=value, found 'flops'");
-  EXPECT_EQ(error_of("\nwhat 1\n"), "p.profile:2: expected 'device', 'scale' or 'op', found 'what'");
+  EXPECT_EQ(error_of("\nwhat 1\n"), "p.profile:2: expected 'device', 'scale', 'op' or 'disturbed', found 'what'");
   EXPECT_EQ(error_of("device kernel_overlap=0.5\n"), "p.profile:1: kernel_overlap must be at least 1, found '0.5'");
   EXPECT_EQ(error_of("device name=a\nscale 0 relu\n"), "p.profile:2: expected ratio after 'scale', found '0'");
   EXPECT_EQ(error_of("device name=a\nscale 2\n"), "p.profile:2: expected a kind of op after the ratio");
+  EXPECT_EQ(error_of("device name=a\ndisturbed\n"), "p.profile:2: expected a signature after 'disturbed'");
   EXPECT_EQ(error_of(""), "p.profile: expected a line 'device name=…'");
   EXPECT_EQ(error_of("device name=a\ndevice name=b\n"), "p.profile:2: a second 'device' line; a profile describes one device");
   EXPECT_EQ(error_of("device name=a\nop 1 s\nop 2 s\n"), "p.profile:3: a second entry for 's'");
