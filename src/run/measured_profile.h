@@ -31,7 +31,8 @@ Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& 
 // their kind. Runs that lost their processor to something else do not count; a signature with no other runs is marked as disturbed
 // and timed again by the next call, and the shorter time is kept. One op at a time is in memory. Operands are in the cache or not
 // as they would be in a step: before each run the cache is filled with something else, then those operands are read that the
-// program touched within the last cacheful of bytes. Returns how many signatures were timed.
+// program touched within the last cacheful of bytes. An op whose operands fit into the cache runs on others in between, so that its
+// code is there, as that of most ops is in a step. Returns how many signatures were timed.
 std::int64_t measure(Profile& profile, const Graph& graph, const Program& program, Backend& backend,
                      const MeasureOptions& options = {});
 
