@@ -163,14 +163,17 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   options.budgets.device = flags.memory.empty() ? free_device_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
   if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
-    user_error("--spill: '{}' is not a directory", flags.spill);
+    user_error("--spill: '{}' is not a directory; make it, or name one that is there", flags.spill);
   options.budgets.spill = !flags.spill.empty();
   if (!flags.host_memory.empty()) {
     options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
     if (options.budgets.host == 0)
       user_error("--host-memory: 0 bytes hold nothing; leave the flag out, or choose a planner that does not swap");
   }
-  if (!flags.spill_limit.empty()) options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
+  if (!flags.spill_limit.empty()) {
+    options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
+    if (options.budgets.disk == 0) user_error("--spill-limit: 0 bytes hold nothing; leave out the flag, or --spill with it");
+  }
   return options;
 }
 

@@ -106,8 +106,10 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"budget_bytes", options.budgets.device},
       {"predicted_peak_bytes", trainer.predicted_peak_bytes()},
       {"measured_peak_bytes", trainer.measured_peak_bytes()},
-      {"host_bytes", prepared.program.peak_bytes[1]},
-      {"disk_bytes", prepared.program.peak_bytes[2]},
+      {"host_bytes", trainer.predicted_peak_bytes(Tier::host)},
+      {"measured_host_bytes", trainer.measured_peak_bytes(Tier::host)},
+      {"disk_bytes", trainer.predicted_peak_bytes(Tier::disk)},
+      {"measured_disk_bytes", trainer.measured_peak_bytes(Tier::disk)},
       {"peak_resident_bytes", peak_resident_bytes()},
       {"plan_seconds", prepared.plan_seconds},
       {"predicted_step_s", prepared.predicted.seconds},
@@ -403,7 +405,7 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   if (dump_plan(session, prepared, flags.plan)) return kDone;
   refine(session, prepared);
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
-                  program_maker(session, flags, options, saved));
+                  program_maker(session, flags, options, saved), flags.check_spill);
   const StepGraph& main = trainer.main();
   expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
 
@@ -491,6 +493,8 @@ Run add_train(CLI::App& command) {
   command.add_option("--save", flags->save, "write parameters and states at the end")->type_name("FILE.safetensors");
   command.add_option("--save-gradients", flags->save_gradients, "write the last step's gradients and all losses")
       ->type_name("FILE.safetensors");
+  command.add_flag("--check-spill", flags->check_spill,
+                   "compare what comes back from host memory and disk with what went there (debug builds always do)");
   add_plan_flags(command, flags->plan);
   add_common_flags(command, flags->common);
   return [flags] { return train(*flags); };

@@ -193,8 +193,29 @@ double TrainingRun::make_step(std::int64_t step, double rate) {
   std::int64_t samples = 0;
   for (std::int64_t k = 0; k < batches.count; ++k) samples += loader_.samples_of(batches.first + k);
   const std::int64_t last = batches.first + batches.count - 1;
-  for (std::int64_t k = batches.first; k < last; ++k) trainer_.accumulate(loader_.batch(k), samples);
-  return trainer_.step(loader_.batch(last), rate, samples);
+  for (std::int64_t k = batches.first; k < last; ++k) {
+    const Batch& batch = loader_.batch(k);
+    within_step(step + 1, [&] { trainer_.accumulate(batch, samples); });
+  }
+  const Batch& batch = loader_.batch(last);
+  return within_step(step + 1, [&] { return trainer_.step(batch, rate, samples); });
+}
+
+// A disk or a memory that fails does so in a step.
+template <class Part>
+auto TrainingRun::within_step(std::int64_t step, Part&& part) const -> decltype(part()) {
+  try {
+    return part();
+  } catch (const UserError& error) {
+    user_error("step {}: {}; {}", step, error.what(), what_is_left());
+  } catch (const InternalError& error) {
+    internal_error("step {}: {}; {}", step, error.what(), what_is_left());
+  }
+}
+
+std::string TrainingRun::what_is_left() const {
+  return saved_ < 0 ? std::string("nothing was saved")
+                    : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
 }
 
 void TrainingRun::run() {
@@ -255,17 +276,16 @@ void TrainingRun::say_why_it_stopped() const {
 }
 
 void TrainingRun::refuse(double loss, std::int64_t step) const {
-  const std::string left = saved_ < 0 ? std::string("nothing was saved")
-                                      : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
   user_error(
       "the loss is {} at step {}; {}. A smaller --lr, --warm-up or --clip-norm may help, if the data holds no such number itself",
-      std::isnan(loss) ? "not a number" : "infinite", step, left);
+      std::isnan(loss) ? "not a number" : "infinite", step, what_is_left());
 }
 
 void TrainingRun::evaluate(std::int64_t step) {
   Score found;
   for (std::int64_t k = 0; k < eval_loader_->batches_per_epoch(); ++k)
-    if (const Batch& batch = eval_loader_->batch(k); batch.samples > 0) found.add(trainer_.evaluate(batch));
+    if (const Batch& batch = eval_loader_->batch(k); batch.samples > 0)
+      found.add(within_step(step, [&] { return trainer_.evaluate(batch); }));
   if (!std::isfinite(found.loss))
     fmt::print(stderr, "outsize: evaluation after step {}: the loss is {}; does {} hold such numbers?\n", step, found.loss,
                eval_loader_->dataset().name());

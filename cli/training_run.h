@@ -41,6 +41,7 @@ struct TrainFlags {
   std::string checkpoint;
   std::int64_t checkpoint_every = 0;
   bool resume = false;
+  bool check_spill = false;
   std::string log;
   std::string weights;
   bool partial = false;
@@ -125,6 +126,10 @@ class TrainingRun {
   };
   Batches batches_of(std::int64_t step) const;
   double make_step(std::int64_t step, double rate);
+  // Calls `part`; what it throws gets the step and what is left of the run.
+  template <class Part>
+  auto within_step(std::int64_t step, Part&& part) const -> decltype(part());
+  std::string what_is_left() const;
   [[noreturn]] void refuse(double loss, std::int64_t step) const;
   void evaluate(std::int64_t step);
   void note_best(std::int64_t step);

@@ -3,10 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <optional>
 
 #include "base/bytes.h"
 
@@ -19,21 +19,27 @@ constexpr std::int64_t kParallelBytes = std::int64_t{1} << 20;
 // Ranges that threads share out begin at multiples of this many elements, so that no two write one cache line.
 constexpr std::int64_t kGrain = 64;
 
-// The bytes the system could still give without swapping, where it says so.
-std::optional<std::int64_t> available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string key, unit;
-  std::int64_t kibibytes = 0;
-  while (file >> key >> kibibytes) {
-    if (key == "MemAvailable:") return kibibytes * 1024;
-    std::getline(file, unit);
+// The number in a line such as "MemAvailable:   123 kB" of a file, or the first number of the file when `key` is empty; -1 where
+// there is none.
+std::int64_t number_in(const char* path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    if (!key.empty() && word != key) continue;
+    if (!key.empty() && !(file >> word)) break;
+    return word.find_first_not_of("0123456789") == std::string::npos ? std::stoll(word) : -1;
   }
-  return std::nullopt;
+  return -1;
 }
 
 [[noreturn]] void refuse(std::int64_t bytes, std::string_view what, std::string_view why) {
   user_error("cannot get {} ({} bytes) of {} memory: {}; give a smaller --memory or --host-memory, or close other programs",
              format_bytes(bytes), bytes, what, why);
+}
+
+// Most systems promise more than they have and end the process when it is used; asking first lets us say so instead.
+void expect_available(std::int64_t bytes, std::string_view what) {
+  if (const std::int64_t available = available_bytes(); bytes > available)
+    refuse(bytes, what, fmt::format("the system has {} available", format_bytes(available)));
 }
 
 // The part of [0, total) that falls to `index` of `parts`.
@@ -78,11 +84,22 @@ void add_runs(const CopyPlan& plan, int threads, const std::byte* from, std::byt
 
 }  // namespace
 
+std::int64_t available_bytes() {
+  std::int64_t bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  if (const std::int64_t kibibytes = number_in("/proc/meminfo", "MemAvailable:"); kibibytes > 0)
+    bytes = std::min(bytes, kibibytes * 1024);
+  // A container may be allowed less than the machine has; what it holds of files is given back when it is needed.
+  const std::int64_t limit = number_in("/sys/fs/cgroup/memory.max", ""), used = number_in("/sys/fs/cgroup/memory.current", "");
+  if (limit <= 0 || used <= 0) return bytes;
+  std::int64_t left = limit - used;
+  for (const char* key : {"active_file", "inactive_file"})
+    left += std::max<std::int64_t>(number_in("/sys/fs/cgroup/memory.stat", key), 0);
+  return std::clamp<std::int64_t>(left, 0, bytes);
+}
+
 std::byte* map_pages(std::int64_t bytes, std::string_view what) {
   OUTSIZE_CHECK(bytes > 0);
-  // Most systems promise more than they have and end the process when it is used; asking first lets us say so instead.
-  if (const auto available = available_bytes(); available && bytes > *available)
-    refuse(bytes, what, fmt::format("the system has {} available", format_bytes(*available)));
+  expect_available(bytes, what);
   const std::int64_t page = sysconf(_SC_PAGESIZE);
   const std::int64_t size = align_up(bytes, page);
   const bool huge = bytes >= kHugePage;
@@ -107,8 +124,7 @@ void unmap_pages(std::byte* memory, std::int64_t bytes) {
 
 std::byte* remap_pages(std::byte* memory, std::int64_t bytes, std::int64_t wanted, std::string_view what) {
   OUTSIZE_CHECK(wanted >= bytes);
-  if (const auto available = available_bytes(); available && wanted - bytes > *available)
-    refuse(wanted - bytes, what, fmt::format("the system has {} available", format_bytes(*available)));
+  expect_available(wanted - bytes, what);
   const std::int64_t page = sysconf(_SC_PAGESIZE);
   const auto size = static_cast<std::size_t>(align_up(bytes, page)), wanted_size = static_cast<std::size_t>(align_up(wanted, page));
   void* const moved = mremap(memory, size, wanted_size, MREMAP_MAYMOVE);

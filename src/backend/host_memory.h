@@ -40,6 +40,9 @@ void for_each_run(const CopyPlan& plan, std::int64_t begin, std::int64_t end, Bo
   }
 }
 
+// The bytes that the system could still give to this process without swapping.
+std::int64_t available_bytes();
+
 // Zeroed memory straight from the system: aligned to a page, or, from 2 MiB on, to 2 MiB and backed by huge pages where the system
 // has them. Throws UserError with the size when the system has not that much.
 std::byte* map_pages(std::int64_t bytes, std::string_view what);

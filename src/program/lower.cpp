@@ -83,7 +83,13 @@ std::int64_t place_in(const PersistentLayout& layout, const Graph& graph, const 
 // Interval packing, tier by tier; persistent pieces first, at offsets that no plan changes.
 void assign_offsets(const Graph& graph, Program& program, const LowerOptions& options) {
   const std::array<std::int64_t, 3> budgets{options.device_budget, options.host_budget, options.disk_budget};
-  constexpr std::array<std::string_view, 3> kFlags{"--memory", "--host-memory", "--spill-limit"};
+  struct Words {
+    std::string_view flag, what, given;
+  };
+  constexpr std::array<Words, 3> kWords{
+      Words{"--memory", "device memory", "given"},
+      {"--host-memory", "host memory", "of --host-memory, which --spill DIR relieves of all but the largest value"},
+      {"--spill-limit", "disk", "of --spill-limit"}};
   const std::int64_t margin = options.canary_bytes == 0 ? 0 : align_up(options.canary_bytes, kAlignment);
   std::vector<std::int32_t> last(program.pieces.size());  // of the whole in-place chain, at its root
   for (std::size_t p = program.pieces.size(); p-- > 0;) {
@@ -122,13 +128,12 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
     if (tier == 0) program.live_bytes = base + largest_live_sum(lives);
     if (budgets[static_cast<std::size_t>(tier)] > 0 && peak > budgets[static_cast<std::size_t>(tier)]) {
       const std::int64_t budget = budgets[static_cast<std::size_t>(tier)];
+      const Words& words = kWords[static_cast<std::size_t>(tier)];
       throw BudgetError(
-          fmt::format(
-              "planner {} needs {} ({} bytes) of {} memory for {}, {} ({} bytes) more than the {} given; the peak is at {}. "
-              "Raise {}, try another --planner, or make batch or image smaller",
-              program.planner, format_bytes(peak), peak, name_of(static_cast<Tier>(tier)), program.name,
-              format_bytes(peak - budget), peak - budget, format_bytes(budget), at_the_peak(graph, program, lives),
-              kFlags[static_cast<std::size_t>(tier)]),
+          fmt::format("planner {} needs {} ({} bytes) of {} for {}, {} ({} bytes) more than the {} {}; the peak is at {}. "
+                      "Raise {}, try another --planner, or make batch or image smaller",
+                      program.planner, format_bytes(peak), peak, words.what, program.name, format_bytes(peak - budget),
+                      peak - budget, format_bytes(budget), words.given, at_the_peak(graph, program, lives), words.flag),
           peak - budget);
     }
   }

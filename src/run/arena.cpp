@@ -15,15 +15,13 @@ bool is_pattern(std::byte byte) { return byte == Arena::kPattern; }
 
 }  // namespace
 
-Arena::Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard_bytes, bool mark)
+Arena::Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard_bytes)
     : backend_(backend),
       tier_(tier),
       bytes_(bytes),
       guard_bytes_(guard_bytes),
-      mark_(mark),
       memory_(backend.allocate(tier, bytes + guard_bytes)) {
-  fill(memory_ + bytes_, guard_bytes_);
-  if (mark) fill(memory_, bytes_);
+  fill(memory_, bytes_ + guard_bytes_);
 }
 
 Arena::~Arena() { backend_.deallocate(tier_, memory_, bytes_ + guard_bytes_); }
@@ -31,8 +29,7 @@ Arena::~Arena() { backend_.deallocate(tier_, memory_, bytes_ + guard_bytes_); }
 void Arena::grow(std::int64_t bytes) {
   if (bytes <= bytes_) return;
   memory_ = backend_.reallocate(tier_, memory_, bytes_ + guard_bytes_, bytes + guard_bytes_);
-  // What was the zone behind the arena is part of it now and has the pattern already, which harms nothing where none is asked for.
-  const std::int64_t from = mark_ ? bytes_ : bytes;
+  const std::int64_t from = bytes_;  // what was the zone behind the arena is part of it now
   bytes_ = bytes;
   fill(memory_ + from, bytes_ + guard_bytes_ - from);
 }

@@ -7,14 +7,13 @@
 namespace outsize {
 
 // The memory of one tier, with a zone behind it that nobody may touch. It starts filled with a pattern, so that what was touched
-// shows.
+// shows, and so that the system has really given it.
 class Arena {
  public:
   // No float that a network computes ends in this byte (it would be about -3e-16), no index does, and zero and NaN do not.
   static constexpr std::byte kPattern{0xA5};
 
-  // `mark`: fill everything with the pattern, not only the zone behind it.
-  Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard_bytes, bool mark);
+  Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard_bytes);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -44,7 +43,6 @@ class Arena {
   Tier tier_;
   std::int64_t bytes_;
   std::int64_t guard_bytes_;
-  bool mark_;
   std::byte* memory_;
   mutable std::int64_t touched_ = 0;
 };

@@ -11,6 +11,7 @@
 #include "run/lanes.h"
 #include "run/layout.h"
 #include "run/schedule.h"
+#include "run/spill_check.h"
 
 namespace outsize {
 namespace {
@@ -48,9 +49,8 @@ struct PreparedInstruction {
   std::byte* workspace = nullptr;
   std::int64_t workspace_end = 0;  // in its arena
   Box owned;
-  // everything else
+  // everything else; of a zero, all that is filled
   CopyPlan plan;
-  std::int64_t zero_bytes = 0;
 };
 
 }  // namespace
@@ -69,15 +69,17 @@ struct Executor::Impl {
   PreparedInstruction prepare(std::int32_t index) const;
   void check_access(const Access& access, std::int32_t index) const;
   void place(PreparedInstruction& prepared, std::int64_t iteration) const;
+  void begin_check();
   const std::byte* view(const Access& access, std::int64_t iteration) const;
 
   void step();
   void run_lane(Lane lane);
   void run_in_issue_order();
   void run_one(std::int32_t index, std::int64_t iteration);
+  void execute_checked(PreparedInstruction& prepared);
   void execute(PreparedInstruction& prepared);
 
-  const Piece& bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const;
+  PieceId bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const;
   void check_size(ValueId value, std::size_t bytes) const;
 
   const Graph& graph;
@@ -88,6 +90,7 @@ struct Executor::Impl {
   std::shared_ptr<Memory> memory;
   std::vector<PreparedInstruction> prepared;
   std::unique_ptr<DebugMemory> debug;
+  std::unique_ptr<SpillCheck> check;
   Trace trace;
   Clock::time_point step_start;
   std::optional<Lanes> lanes;  // last: its threads use all the rest
@@ -106,6 +109,7 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
   check_memory();
   prepared.reserve(program.instructions.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) prepared.push_back(prepare(static_cast<std::int32_t>(i)));
+  if (options.check_spill) begin_check();
   if (options.trace) trace.events.resize(static_cast<std::size_t>(schedule.events));
   std::array<bool, kLanes> used{};
   if (options.debug_memory) {
@@ -212,7 +216,7 @@ void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) co
       return;
     case Action::zero: {
       const Access& target = made.writes[0];
-      made.zero_bytes = stored_bytes(program.storage, *target.type, target.holds(iteration).shape());
+      made.plan.length = stored_elements(program.storage, target.type->format, target.holds(iteration).shape());
       return;
     }
     default: {
@@ -223,6 +227,29 @@ void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) co
   }
 }
 
+// Boxes move evenly from iteration to iteration, so that two tell of all.
+void Executor::Impl::begin_check() {
+  check = std::make_unique<SpillCheck>(program, *memory);
+  for (std::size_t i = 0; i < prepared.size(); ++i) {
+    PreparedInstruction& made = prepared[i];
+    if (made.instruction->action == Action::kernel) continue;
+    check->expect(*made.instruction, made.plan);
+    if (!made.moves || program.loops[static_cast<std::size_t>(schedule.loop[i])].count < 2) continue;
+    place(made, 1);
+    check->expect(*made.instruction, made.plan);
+  }
+  check->begin();
+}
+
+void Executor::Impl::execute_checked(PreparedInstruction& made) {
+  if (!check || made.instruction->action == Action::kernel) return execute(made);
+  const std::byte* const from = made.reads.empty() ? nullptr : made.reads[0].memory;
+  const std::byte* const to = made.writes[0].memory;
+  check->before(*made.instruction, made.plan, from, to);
+  execute(made);
+  check->after(*made.instruction, made.plan, from, to);
+}
+
 void Executor::Impl::execute(PreparedInstruction& made) {
   const Instruction& instruction = *made.instruction;
   if (instruction.action == Action::kernel) {
@@ -231,7 +258,7 @@ void Executor::Impl::execute(PreparedInstruction& made) {
     return made.kernel->run({made.in, made.out, made.workspace, made.in_boxes, made.out_boxes, made.owned});
   }
   const Access& to = made.writes[0];
-  if (instruction.action == Action::zero) return backend.zero(to.memory, made.zero_bytes);
+  if (instruction.action == Action::zero) return backend.zero(to.memory, made.plan.length * size_of(to.type->dtype));
 
   const Access& from = made.reads[0];
   const std::int64_t element_bytes = size_of(from.type->dtype);
@@ -248,11 +275,11 @@ void Executor::Impl::execute(PreparedInstruction& made) {
 void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {
   PreparedInstruction& made = prepared[static_cast<std::size_t>(index)];
   if (made.moves) place(made, iteration);
-  if (!options.trace) return execute(made);
+  if (!options.trace) return execute_checked(made);
   const auto seconds = [this] { return std::chrono::duration<double>(Clock::now() - step_start).count(); };
   TraceEvent& event = trace.events[static_cast<std::size_t>(schedule.event(index, iteration))];
   event = {index, iteration, made.instruction->lane, seconds(), 0};
-  execute(made);
+  execute_checked(made);
   event.end = seconds();
 }
 
@@ -305,13 +332,13 @@ void Executor::Impl::step() {
     if (const Arena* arena = memory->arena(tier)) arena->check_guard();
 }
 
-const Piece& Executor::Impl::bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const {
+PieceId Executor::Impl::bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const {
   // A version that an update makes takes its value's place.
   const ValueId original = graph.value(value).version_of;
   for (const Binding& binding : bindings)
-    if (binding.value == value) return program.piece(binding.piece);
+    if (binding.value == value) return binding.piece;
   for (const Binding& binding : program.persistent)
-    if (binding.value == value || (original && binding.value == original)) return program.piece(binding.piece);
+    if (binding.value == value || (original && binding.value == original)) return binding.piece;
   std::string names;
   for (const std::vector<Binding>* list : {&bindings, &program.persistent})
     for (const Binding& binding : *list) names += (names.empty() ? "" : ", ") + graph.value(binding.value).name;
@@ -335,7 +362,8 @@ Executor::Executor(const Graph& graph, const Program& program, Backend& backend,
 Executor::~Executor() = default;
 
 void Executor::write(ValueId value, std::span<const std::byte> data) {
-  const Piece& piece = impl_->bound_piece(value, impl_->program.inputs, "input");
+  const PieceId id = impl_->bound_piece(value, impl_->program.inputs, "input");
+  const Piece& piece = impl_->program.piece(id);
   impl_->check_size(value, data.size());
   if (piece.offset < 0) return;  // nothing in the program reads it
   store_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<const std::byte> part) {
@@ -343,18 +371,22 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
       impl_->memory->spill()->write(piece.offset + offset, part);
     else
       std::memcpy(impl_->at(piece.tier, piece.offset + offset), part.data(), part.size());
+    if (impl_->check) impl_->check->note(id, offset, part);
   });
 }
 
 void Executor::read(ValueId value, std::span<std::byte> data) const {
-  const Piece& piece = impl_->bound_piece(value, impl_->program.outputs, "output");
+  const PieceId id = impl_->bound_piece(value, impl_->program.outputs, "output");
+  const Piece& piece = impl_->program.piece(id);
   impl_->check_size(value, data.size());
   OUTSIZE_CHECK(piece.offset >= 0);
+  std::uint32_t running = 0;
   load_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<std::byte> part) {
     if (piece.tier == Tier::disk)
       impl_->memory->spill()->read(piece.offset + offset, part);
     else
       std::memcpy(part.data(), impl_->at(piece.tier, piece.offset + offset), part.size());
+    if (impl_->check) impl_->check->verify(id, offset, part, running);
   });
 }
 
@@ -362,6 +394,6 @@ void Executor::step() { impl_->step(); }
 
 const Trace& Executor::trace() const { return impl_->trace; }
 
-std::int64_t Executor::measured_peak_bytes() const { return impl_->memory->arena(Tier::device)->touched_bytes(); }
+std::int64_t Executor::measured_peak_bytes(Tier tier) const { return impl_->memory->touched_bytes(tier); }
 
 }  // namespace outsize

@@ -27,6 +27,7 @@ struct Trace {
 
 struct ExecutorOptions {
   std::string spill_directory;  // for the disk tier; empty: the system's temporary directory
+  bool check_spill = false;     // compare what comes back from lower tiers with what went there
   bool trace = false;
   bool debug_memory = false;      // poison what a piece leaves behind; check the canaries around every piece after each instruction
   std::int64_t canary_bytes = 0;  // as the program was lowered with
@@ -51,13 +52,14 @@ class Executor {
   // Reads an output or persistent value after a step into dense row-major `data`.
   void read(ValueId value, std::span<std::byte> data) const;
 
-  // Runs the program once. Errors of any lane are rethrown here.
+  // Runs the program once. Errors of any lane are rethrown here: of a spill file that cannot be read or written as UserError, of a
+  // value that was changed in a lower tier, where that is checked, as InternalError.
   void step();
 
   const Trace& trace() const;
-  // The highest device byte that any step has touched so far: arenas start filled with a pattern, and what differs was touched.
-  // The workspace of a kernel that ran counts whole.
-  std::int64_t measured_peak_bytes() const;
+  // The highest byte of a tier that was touched so far: arenas start filled with a pattern, and what differs was touched. The
+  // workspace of a kernel that ran counts whole.
+  std::int64_t measured_peak_bytes(Tier tier = Tier::device) const;
 
  private:
   struct Impl;

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "run/arena.h"
+#include "run/checksums.h"
 #include "run/spill_file.h"
 
 namespace outsize {
@@ -15,13 +19,20 @@ class Memory {
  public:
   using Sizes = std::array<std::int64_t, 3>;  // bytes by tier
 
-  // The device arena is filled with the pattern that shows what was touched. `guard_bytes` lie behind each arena.
+  // All of it is taken at once, so that what the machine has not shows before the first step. `guard_bytes` lie behind each arena.
   Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, const std::string& spill_directory);
 
   const Sizes& sizes() const { return sizes_; }
   // nullptr where the tier has no bytes, and for the disk.
   Arena* arena(Tier tier) const { return tier == Tier::disk ? nullptr : arenas_[static_cast<std::size_t>(tier)].get(); }
   SpillFile* spill() const { return spill_.get(); }
+  // One past the highest byte of a tier that was ever written.
+  std::int64_t touched_bytes(Tier tier) const;
+  // Calls sink(offset, part) for all of a range of the host or disk tier, in order.
+  void read(Tier tier, std::int64_t offset, std::int64_t bytes,
+            const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) const;
+  // Of the persistent values in lower tiers, by where they lie: all programs of the run share them. Empty where nobody checks.
+  std::map<std::pair<Tier, std::int64_t>, Checksums>& sums() { return sums_; }
 
   // Whether a program with these peaks does not fit.
   bool smaller_than(std::span<const std::int64_t, 3> peaks) const;
@@ -35,6 +46,7 @@ class Memory {
   Sizes sizes_;
   std::array<std::unique_ptr<Arena>, 2> arenas_;  // device, host
   std::unique_ptr<SpillFile> spill_;
+  std::map<std::pair<Tier, std::int64_t>, Checksums> sums_;
 };
 
 }  // namespace outsize

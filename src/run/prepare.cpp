@@ -1,12 +1,10 @@
 #include "run/prepare.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <optional>
 
+#include "backend/host_memory.h"
 #include "plan/lives.h"
 #include "program/lower.h"
 #include "run/simulator.h"
@@ -26,17 +24,6 @@ std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
     for (const auto& [name, place] : layout->places)
       if (place.tier != Tier::device) homes.emplace(name, place.tier);
   return homes;
-}
-
-// The number in a line such as "MemAvailable:   123 kB" of a file, or the first number of the file when `key` is empty.
-std::int64_t number_in(const char* path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string word; file >> word;) {
-    if (!key.empty() && word != key) continue;
-    if (!key.empty() && !(file >> word)) break;
-    return word.find_first_not_of("0123456789") == std::string::npos ? std::stoll(word) : -1;
-  }
-  return -1;
 }
 
 std::int64_t repetitions(const Program& program, std::size_t instruction) {
@@ -211,15 +198,7 @@ double lower_bound_seconds(const Graph& graph, const Profile& profile) {
   return seconds;
 }
 
-std::int64_t free_device_bytes() {
-  std::int64_t bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
-  if (const std::int64_t kibibytes = number_in("/proc/meminfo", "MemAvailable:"); kibibytes > 0)
-    bytes = std::min(bytes, kibibytes * 1024);
-  // A container may be allowed less than the machine has.
-  const std::int64_t limit = number_in("/sys/fs/cgroup/memory.max", ""), used = number_in("/sys/fs/cgroup/memory.current", "");
-  if (limit > 0 && used > 0) bytes = std::min(bytes, std::max<std::int64_t>(limit - used, 0));
-  return bytes;
-}
+std::int64_t free_device_bytes() { return available_bytes(); }
 
 std::string default_planner() {
   const std::vector<Planner>& all = planners();

@@ -141,15 +141,17 @@ void Score::add(const Score& batch) {
   correct5 += batch.correct5;
 }
 
-ExecutorOptions Trainer::executor_options() {
+ExecutorOptions Trainer::executor_options() const {
   ExecutorOptions options;
   options.canary_bytes = kCanaryBytes;
   options.debug_memory = kCanaryBytes > 0;
+  options.check_spill = check_spill_ || options.debug_memory;
   return options;
 }
 
-Trainer::Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory, Maker maker)
-    : backend_(backend), maker_(std::move(maker)), seed_(seed) {
+Trainer::Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory, Maker maker,
+                 bool check_spill)
+    : backend_(backend), maker_(std::move(maker)), check_spill_(check_spill), seed_(seed) {
   const StepGraph& step = main.step;
   OUTSIZE_CHECK(step.kind == StepKind::whole || step.kind == StepKind::last);
   layout_ = layout_of(step.graph, main.prepared.program);
@@ -189,17 +191,23 @@ void Trainer::drop_least_used() {
   backend_.release_kernels();
 }
 
-// Gives a program its executor, and the memory its size if it is larger than all before.
+// Gives the memory its size if a program is larger than all before.
+void Trainer::make_room(const Entry& entry) {
+  const Program& program = entry.program.prepared.program;
+  if (!memory_->smaller_than(program.peak_bytes)) return;
+  for (auto& [key, other] : programs_) other.executor.reset();  // they hold addresses
+  memory_->grow(program.peak_bytes);
+  ready(*main_);  // which reads and writes the persistent values
+}
+
+// Gives a program its executor.
 Trainer::Entry& Trainer::ready(Entry& entry) {
   entry.used = ++uses_;
   if (entry.executor) return entry;
-  const Program& program = entry.program.prepared.program;
-  if (memory_->smaller_than(program.peak_bytes)) {
-    for (auto& [key, other] : programs_) other.executor.reset();  // they hold addresses
-    memory_->grow(program.peak_bytes);
-    if (&entry != main_) ready(*main_);  // which reads and writes the persistent values
-  }
-  entry.executor = std::make_unique<Executor>(entry.program.step.graph, program, backend_, memory_, executor_options());
+  make_room(entry);
+  if (!entry.executor)
+    entry.executor =
+        std::make_unique<Executor>(entry.program.step.graph, entry.program.prepared.program, backend_, memory_, executor_options());
   return entry;
 }
 
@@ -238,7 +246,8 @@ Trainer::Entry& Trainer::run(StepKind kind, const Batch& batch, std::int64_t sam
   const auto begin = std::chrono::steady_clock::now();
   executor.step();
   step_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  predicted_peak_ = std::max(predicted_peak_, entry.program.prepared.program.peak_bytes[0]);
+  for (std::size_t tier = 0; tier < predicted_peaks_.size(); ++tier)
+    predicted_peaks_[tier] = std::max(predicted_peaks_[tier], entry.program.prepared.program.peak_bytes[tier]);
   return entry;
 }
 
@@ -292,8 +301,6 @@ Score Trainer::evaluate(const Batch& batch) {
   step_seconds_ = before;
   return score;
 }
-
-std::int64_t Trainer::measured_peak_bytes() const { return memory_->arena(Tier::device)->touched_bytes(); }
 
 std::vector<std::byte> Trainer::read(ValueId value) const {
   std::vector<std::byte> bytes = buffer_for(main().graph.value(value).type);

@@ -48,8 +48,10 @@ class Trainer {
 
   // `main` is a whole step or the last part of one, so that it has every persistent value of the run. Those are filled as the graph
   // says, from a generator keyed by `seed` and the value's name, so that neither order nor plan matters. Programs of other kinds
-  // and shapes are asked of `maker` when they are first needed. `backend` must outlive the trainer.
-  Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory = {}, Maker maker = {});
+  // and shapes are asked of `maker` when they are first needed. `check_spill`: compare what comes back from lower tiers with what
+  // went there, as debug builds always do. `backend` must outlive the trainer.
+  Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory = {}, Maker maker = {},
+          bool check_spill = false);
   ~Trainer();
 
   // One step on `batch`, and on those given to accumulate() since the last; returns its loss. The batches of a step together have
@@ -66,12 +68,13 @@ class Trainer {
   // The forward pass alone, as in evaluation. Changes nothing.
   Score evaluate(const Batch& batch);
 
-  // Makes the program of a kind and shape now, so that a budget it cannot meet shows before the first step.
-  void expect(StepKind kind, const Dims& x_shape) { program(kind, x_shape); }
+  // Makes the program of a kind and shape now, and room for it, so that a budget it cannot meet and memory or disk that the machine
+  // has not show before the first step.
+  void expect(StepKind kind, const Dims& x_shape) { make_room(program(kind, x_shape)); }
 
-  // The highest byte that any program has touched; and that any program that was run is predicted to.
-  std::int64_t measured_peak_bytes() const;
-  std::int64_t predicted_peak_bytes() const { return predicted_peak_; }
+  // The highest byte of a tier that any program has touched; and that any program that was run is predicted to.
+  std::int64_t measured_peak_bytes(Tier tier = Tier::device) const { return memory_->touched_bytes(tier); }
+  std::int64_t predicted_peak_bytes(Tier tier = Tier::device) const { return predicted_peaks_[static_cast<std::size_t>(tier)]; }
 
   // Takes parameters and states from `file`. Every parameter must be there with its shape; or, where `partial`, at least one. The
   // number of the step goes on from the file's, if it has one. Throws UserError naming the file and all parameters that are missing
@@ -102,9 +105,10 @@ class Trainer {
   };
   using Key = std::pair<StepKind, std::vector<std::int64_t>>;
 
-  static ExecutorOptions executor_options();
+  ExecutorOptions executor_options() const;
   void initialise();
   Entry& program(StepKind kind, const Dims& x_shape);
+  void make_room(const Entry& entry);
   Entry& ready(Entry& entry);
   void drop_least_used();
   Entry& run(StepKind kind, const Batch& batch, std::int64_t samples, double learning_rate);
@@ -119,11 +123,12 @@ class Trainer {
   Entry* main_ = nullptr;
   PersistentLayout layout_;
   std::shared_ptr<Memory> memory_;
+  bool check_spill_ = false;
   std::uint64_t seed_ = 0;
   std::int64_t steps_ = 0;  // made so far
   std::int64_t parts_ = 0;  // batches accumulated for the next
   std::int64_t uses_ = 0;
-  std::int64_t predicted_peak_ = 0;
+  Memory::Sizes predicted_peaks_{};
   Score score_;
   std::map<std::string, std::pair<TensorEntry, std::vector<std::byte>>> gradients_;  // of the last step, by name, where asked for
   double step_seconds_ = 0;

@@ -82,6 +82,7 @@ Outcome train(const StepGraph& training, const Plan& plan, Backend& backend, boo
   execution.canary_bytes = canary_bytes;
   execution.debug_memory = canary_bytes > 0;
   execution.trace = true;
+  execution.check_spill = true;
   Executor executor(graph, run.program, backend, execution);
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal;
@@ -115,7 +116,8 @@ Outcome train(const StepGraph& training, const Plan& plan, Backend& backend, boo
   };
   for (const ValueId value : graph.outputs()) take(value);
   for (const Binding& binding : run.program.persistent) take(binding.value);
-  EXPECT_EQ(executor.measured_peak_bytes(), run.program.peak_bytes[0]);
+  for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
+    EXPECT_EQ(executor.measured_peak_bytes(tier), run.program.peak_bytes[static_cast<int>(tier)]) << name_of(tier);
   // The simulator runs the same instructions on the same lanes.
   const Trace predicted = simulate(graph, run.program, Profile{find_device("cpu"), {}});
   std::vector<std::int64_t> simulated(kLanes), executed(kLanes);
