@@ -20,6 +20,9 @@ Run add_ops(CLI::App& command);
 Run add_devices(CLI::App& command);
 Run add_version(CLI::App& command);
 
+// What `outsize version` and `outsize --version` print.
+void print_version(bool json);
+
 inline constexpr int kDone = 0;
 inline constexpr int kBudgetRefused = 1;
 inline constexpr int kBadInput = 2;

@@ -180,7 +180,7 @@ void refuse_missing_values(const CLI::App& command) {
   user_error("{}", message);
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, bool json) {
   CLI::App app("Outsize trains deep networks that do not fit the device.", "outsize");
   app.allow_extras();
   app.set_version_flag("--version", "outsize " OUTSIZE_VERSION, "print the version");
@@ -195,7 +195,10 @@ int run(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& request) {  // --help, --version
+  } catch (const CLI::CallForVersion&) {
+    print_version(json);
+    return kDone;
+  } catch (const CLI::Success& request) {  // --help
     return app.exit(request);
   } catch (const CLI::ParseError& error) {
     refuse_line(app, error);
@@ -249,7 +252,7 @@ int report(bool json, int status, const std::string& message) {
 int run_and_report(int argc, char** argv) {
   const bool json = std::any_of(argv, argv + argc, [](const char* argument) { return std::strcmp(argument, "--json") == 0; });
   try {
-    const int status = run(argc, argv);
+    const int status = run(argc, argv, json);
     flush_output();
     return status;
   } catch (const BudgetError& error) {

@@ -5,14 +5,18 @@
 
 namespace outsize::cli {
 
+void print_version(bool json) {
+  if (json)
+    fmt::print("{}\n", nlohmann::ordered_json{{"version", OUTSIZE_VERSION}}.dump());
+  else
+    fmt::print("outsize {}\n", OUTSIZE_VERSION);
+}
+
 Run add_version(CLI::App& command) {
   auto flags = std::make_shared<CommonFlags>();
   add_common_flags(command, *flags);
   return [flags] {
-    if (flags->json)
-      fmt::print("{}\n", nlohmann::ordered_json{{"version", OUTSIZE_VERSION}}.dump());
-    else
-      fmt::print("outsize {}\n", OUTSIZE_VERSION);
+    print_version(flags->json);
     return kDone;
   };
 }
