@@ -427,8 +427,9 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
 int train(TrainFlags flags) {
   check_flags(flags);
   if (flags.model.own_sizes) take_own_sizes(flags.model);
-  // A folder or list knows its classes.
-  if (flags.model.options.classes == 0 && !flags.data.empty()) flags.model.options.classes = classes_of(flags.data).value_or(0);
+  // The data knows its classes, but a graph file has its own.
+  if (flags.model.options.classes == 0 && !flags.data.empty() && !is_file(flags.model))
+    flags.model.options.classes = classes_of(flags.data).value_or(0);
   flags.training.gradients = !flags.save_gradients.empty();
   const StepKind kind = flags.accumulate > 1 ? StepKind::last : StepKind::whole;
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training, kind);

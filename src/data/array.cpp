@@ -48,6 +48,13 @@ std::vector<std::byte> convert_to(const Array& array, std::string_view what) {
   return out;
 }
 
+template <class From>
+std::int64_t integer_of(const std::byte* element) {
+  From value;
+  std::memcpy(&value, element, sizeof value);
+  return std::in_range<std::int64_t>(value) ? static_cast<std::int64_t>(value) : std::numeric_limits<std::int64_t>::max();
+}
+
 }  // namespace
 
 std::string_view name_of(ElementType type) {
@@ -89,6 +96,21 @@ std::vector<std::byte> converted(const Array& array, DType to, std::string_view 
     case DType::u8: return convert_to<std::uint8_t>(array, what);
   }
   internal_error("no conversion to {}", name_of(to));
+}
+
+std::int64_t integer_at(const Array& array, std::int64_t index) {
+  const std::byte* const element = array.data.data() + index * size_of(array.type);
+  switch (array.type) {
+    case ElementType::i32: return integer_of<std::int32_t>(element);
+    case ElementType::i64: return integer_of<std::int64_t>(element);
+    case ElementType::u8: return integer_of<std::uint8_t>(element);
+    case ElementType::i8: return integer_of<std::int8_t>(element);
+    case ElementType::i16: return integer_of<std::int16_t>(element);
+    case ElementType::u16: return integer_of<std::uint16_t>(element);
+    case ElementType::u32: return integer_of<std::uint32_t>(element);
+    case ElementType::u64: return integer_of<std::uint64_t>(element);
+    default: internal_error("{} are no whole numbers", name_of(array.type));
+  }
 }
 
 Dims checked_shape(const std::vector<std::int64_t>& extents, ElementType type, std::string_view what) {

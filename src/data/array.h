@@ -52,6 +52,9 @@ Array make_array(ElementType type, const Dims& extents);
 // throws UserError that begins with `what`.
 std::vector<std::byte> converted(const Array& array, DType to, std::string_view what);
 
+// An element of an array of whole numbers. What 63 bits do not hold is the most that they do.
+std::int64_t integer_at(const Array& array, std::int64_t index);
+
 // The shape that a file states, checked: at most Dims::kMaxRank extents, none negative, fewer than 2^60 bytes altogether.
 // Throws UserError that begins with `what`.
 Dims checked_shape(const std::vector<std::int64_t>& extents, ElementType type, std::string_view what);

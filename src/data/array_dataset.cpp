@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 
 #include "base/positions.h"
 #include "data/datasets.h"
@@ -77,6 +78,11 @@ class ArrayDataset final : public Dataset {
  private:
   static void read(const ArrayReader& array, const std::string& what, std::int64_t index, const Box& window, DType dtype,
                    std::byte* out) {
+    const std::vector<std::byte> bytes = converted(read_window(array, index, window), dtype, what);
+    std::memcpy(out, bytes.data(), bytes.size());
+  }
+
+  static Array read_window(const ArrayReader& array, std::int64_t index, const Box& window) {
     const Dims extents = without_first(array.shape());
     Array part = make_array(array.type(), window.shape());
     std::byte* to = part.data.data();
@@ -90,23 +96,23 @@ class ArrayDataset final : public Dataset {
       copy(0, extents.product());
     else
       for_each_row(extents, window, copy);
-    const std::vector<std::byte> bytes = converted(part, dtype, what);
-    std::memcpy(out, bytes.data(), bytes.size());
+    return part;
   }
 
   // Every element must be in [0, limit), or `ignored`.
   void check_integers(const ArrayReader& array, const std::string& what, std::string_view element, std::int64_t limit,
                       std::optional<std::int64_t> ignored, std::string_view counted) const {
-    const Dims extents = without_first(array.shape());
-    std::vector<std::int32_t> values(static_cast<std::size_t>(extents.product()));
-    const auto count = static_cast<std::int64_t>(values.size());
+    if (!is_integer(array.type())) user_error("{}: expected whole numbers, found {}", what, name_of(array.type()));
+    const Box whole = Box::whole(without_first(array.shape()));
     for (std::int64_t sample = 0; sample < size(); ++sample) {
-      read(array, what, sample, Box::whole(extents), DType::i32, reinterpret_cast<std::byte*>(values.data()));
-      const std::int64_t found = find_outside(values, limit, ignored);
-      if (found == count) continue;
-      const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
-      user_error("{}: {} {} of sample {}{} is not one of the model's {} {}", what, element, values[static_cast<std::size_t>(found)],
-                 sample, where, limit, counted);
+      const Array values = read_window(array, sample, whole);
+      for (std::int64_t i = 0; i < values.elements(); ++i) {
+        const std::int64_t value = integer_at(values, i);
+        if ((value >= 0 && value < limit) || value == ignored) continue;
+        const std::string where = values.elements() == 1 ? std::string() : fmt::format(" (element {} of it)", i);
+        user_error("{}: {} {} of sample {}{} is not one of the model's {} {}: {}", what, element, value, sample, where, limit,
+                   counted, expected_integers(limit, ignored));
+      }
     }
   }
 
@@ -140,7 +146,33 @@ std::string labels_beside(const std::string& x_path) {
   return (path.parent_path() / (stem + ".npy")).string();
 }
 
+// Labels of each token, [N, T], are of a vocabulary.
+std::optional<std::int64_t> classes_in(const ArrayReader& y) {
+  if (!is_integer(y.type()) || y.shape().rank() == 0 || y.shape().rank() == 2) return {};
+  constexpr std::int64_t kPart = 1 << 16;
+  std::int64_t highest = -1;
+  for (std::int64_t first = 0; first < y.shape().product(); first += kPart) {
+    Array part = make_array(y.type(), {std::min(kPart, y.shape().product() - first)});
+    y.read(first, part.data);
+    for (std::int64_t i = 0; i < part.elements(); ++i) highest = std::max(highest, integer_at(part, i));
+  }
+  if (highest < 0 || highest >= std::numeric_limits<std::int32_t>::max()) return {};
+  return highest + 1;
+}
+
 }  // namespace
+
+std::optional<std::int64_t> npz_classes(const std::string& path) {
+  const NpzFile file(path);
+  if (!file.has("y")) return {};
+  return classes_in(ArrayReader(file.read("y")));
+}
+
+std::optional<std::int64_t> npy_classes(const std::string& path) {
+  const std::string labels = labels_beside(path);
+  if (!std::filesystem::exists(labels)) return {};
+  return classes_in(ArrayReader(labels));
+}
 
 std::shared_ptr<const Dataset> make_npz_dataset(const std::string& path, const DataOptions& options) {
   const NpzFile file(path);

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/dtype.h"
@@ -36,6 +39,11 @@ inline std::int64_t find_outside(std::span<const std::int32_t> values, std::int6
   std::size_t i = 0;
   while (i < values.size() && ((values[i] >= 0 && values[i] < limit) || (ignored && values[i] == *ignored))) ++i;
   return static_cast<std::int64_t>(i);
+}
+
+// "expected 0 to 9", "expected 0 to 9, or -100 for none"
+inline std::string expected_integers(std::int64_t limit, std::optional<std::int64_t> ignored) {
+  return fmt::format("expected 0 to {}{}", limit - 1, ignored ? fmt::format(", or {} for none", *ignored) : std::string());
 }
 
 }  // namespace outsize

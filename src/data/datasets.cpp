@@ -40,10 +40,13 @@ std::shared_ptr<const Dataset> make_dataset(const std::string& what, const DataO
 
 std::optional<std::int64_t> classes_of(const std::string& what) {
   std::error_code failure;
+  if (!fs::exists(what, failure)) return {};
+  if (what.ends_with(".npz")) return npz_classes(what);
+  if (what.ends_with(".npy")) return npy_classes(what);
   std::optional<Listing> listing;
   if (fs::is_directory(what, failure))
     listing = list_folder(what, Part::train);
-  else if (what.ends_with(".csv") && fs::exists(what, failure))
+  else if (what.ends_with(".csv"))
     listing = list_csv(what);
   if (!listing || listing->class_count == 0) return {};
   return listing->class_count;

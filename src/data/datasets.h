@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/dataset.h"
 #include "data/batch.h"
+#include "data/dataset.h"
 
 namespace outsize {
 
@@ -47,7 +47,8 @@ inline constexpr std::string_view kDataForms =
 // Throws UserError when there is no such thing, or it does not suit the model.
 std::shared_ptr<const Dataset> make_dataset(const std::string& what, const DataOptions& options);
 
-// How many classes the folder or list `what` has, so that a model can be made for them; nothing where its name does not say.
+// How many classes the samples of a folder, list or array file have, so that a model can be made for them: of arrays, one more than
+// the highest label. Nothing where there are no labels, or they are of tokens: a vocabulary is more than what a text has of it.
 std::optional<std::int64_t> classes_of(const std::string& what);
 // Whether `what` has a test set of its own.
 bool has_test_part(const std::string& what);
@@ -59,6 +60,9 @@ std::shared_ptr<const Dataset> make_synthetic_dataset(const DataOptions& options
 // Arrays x (float32, float64, or uint8 that is scaled to [0, 1]; whole numbers of any type where it holds tokens) and y.
 std::shared_ptr<const Dataset> make_npz_dataset(const std::string& path, const DataOptions& options);
 std::shared_ptr<const Dataset> make_npy_dataset(const std::string& path, const DataOptions& options);
+// What classes_of() says of them.
+std::optional<std::int64_t> npz_classes(const std::string& path);
+std::optional<std::int64_t> npy_classes(const std::string& path);
 // Slides as a microscope might give them: tissue of uneven colour, full of dark spots. A few spots, far apart, are striped; the
 // stripes' direction and width are the class, and are gone once a slide is scaled down. Labels of every position are 0 but for the
 // stripes, 1 + class there. `text` holds the options: "size=4096x8192,count=100,vary".

@@ -39,8 +39,8 @@ class LabelledSample : public PixelSample {
   void open_mask(const std::string& path, const std::string& image, std::int64_t rows, std::int64_t columns) {
     mask_ = std::make_unique<ImageFile>(path, PixelForm::labels);
     if (mask_->rows() != rows || mask_->columns() != columns)
-      user_error("{}: expected the {} x {} pixels of {}, found {} x {}", path, rows, columns, image, mask_->rows(),
-                 mask_->columns());
+      sample_error("{}: expected the {} x {} pixels of {}, found {} x {}", path, rows, columns, image, mask_->rows(),
+                   mask_->columns());
   }
   std::unique_ptr<ImageFile> mask_;
 
@@ -128,6 +128,10 @@ class ListedDataset final : public Dataset {
     if (!listing_.masks && spec.y_shape.rank() != 1)
       user_error("{}: has one label a sample, but the model takes one for each pixel; expected the folders images and masks",
                  listing_.name);
+    for (const Listing::Entry& entry : listing_.entries)
+      if (listing_.classes.empty() && entry.label >= spec.classes)
+        user_error("{}: label {} of {} is not one of the model's {} classes: {}; or give --classes {}", listing_.name, entry.label,
+                   entry.file, spec.classes, expected_integers(spec.classes, {}), listing_.class_count);
     if (listing_.class_count > spec.classes)
       user_error("{}: has {} classes, but the model only {}; give --classes {}", listing_.name, listing_.class_count, spec.classes,
                  listing_.class_count);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 
 #include "base/text.h"
@@ -18,6 +19,8 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 3> kImages{".png", ".jpg", ".jpeg"};
 constexpr std::array<std::string_view, 10> kSlides{".svs", ".tif", ".tiff", ".ndpi", ".mrxs",
                                                    ".scn", ".vms", ".vmu",  ".bif",  ".svslide"};
+
+constexpr std::int64_t kMostLabel = std::numeric_limits<std::int32_t>::max() - 1;
 
 bool ends_with_any(const std::string& path, std::span<const std::string_view> endings) {
   std::string ending = fs::path(path).extension().string();
@@ -110,6 +113,7 @@ Listing list_folder(const std::string& folder, Part part) {
 Listing list_csv(const std::string& path) {
   Listing listing{.name = path};
   std::vector<std::string> labels;
+  std::vector<std::int64_t> lines;  // of the labels
   const std::string text = read_text(path);
   std::string_view rest = text;
   for (std::int64_t line_number = 1; !rest.empty(); ++line_number) {
@@ -127,6 +131,7 @@ Listing list_csv(const std::string& path) {
     if (label.empty()) user_error("{}:{}: expected a label after the comma", path, line_number);
     listing.entries.push_back({.file = found});
     labels.emplace_back(label);
+    lines.push_back(line_number);
   }
   if (listing.entries.empty()) user_error("{}: names no images; expected lines file,label", path);
 
@@ -135,7 +140,8 @@ Listing list_csv(const std::string& path) {
   if (std::ranges::all_of(labels, [&](const std::string& label) { return parse_integer(label, number); })) {
     for (std::size_t i = 0; i < labels.size(); ++i) {
       parse_integer(labels[i], number);
-      if (number < 0) user_error("{}: label {} of {} is below 0", path, number, listing.entries[i].file);
+      if (number < 0 || number > kMostLabel)
+        user_error("{}:{}: label {} of {} is not one of 0 to {}", path, lines[i], number, listing.entries[i].file, kMostLabel);
       listing.entries[i].label = number;
       listing.class_count = std::max(listing.class_count, number + 1);
     }

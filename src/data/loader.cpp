@@ -179,8 +179,8 @@ void Loader::check_integers(std::int64_t number, const std::byte* from, std::int
   const std::int64_t found = find_outside(values, limit, ignored);
   if (found == count) return;
   const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
-  user_error("{}: {} {}{} is not one of the model's {} {}", dataset_->sample_name(number), element,
-             values[static_cast<std::size_t>(found)], where, limit, counted);
+  user_error("{}: {} {}{} is not one of the model's {} {}: {}", dataset_->sample_name(number), element,
+             values[static_cast<std::size_t>(found)], where, limit, counted, expected_integers(limit, ignored));
 }
 
 const Batch& Loader::batch(std::int64_t step) {

@@ -49,7 +49,7 @@ class PngReader final : public ImageReader {
     const int colour = png_get_color_type(png_, info_);
     depth_ = png_get_bit_depth(png_, info_);
     const bool interlaced = png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
-    if (interlaced) check_size(png_get_rowbytes(png_, info_));
+    check_size(png_get_rowbytes(png_, info_));
     if (form_ == PixelForm::labels && colour != PNG_COLOR_TYPE_GRAY && colour != PNG_COLOR_TYPE_PALETTE)
       user_error("{}: expected class indices as a PNG image in grey or with a palette, found one in colour", path_);
     guarded([&] {
@@ -70,7 +70,7 @@ class PngReader final : public ImageReader {
 
   // Deflate packs at most 1032 : 1; a file of fewer bytes is damaged, and no reason to ask for the memory of its rows.
   void check_size(std::size_t row_bytes) const {
-    if (row_bytes / 1040 > file_.size() / static_cast<std::size_t>(rows_))
+    if (1040 * file_.size() / static_cast<std::size_t>(rows_) < row_bytes)
       sample_error("{}: damaged PNG image: {} bytes cannot hold {} x {} pixels", path_, file_.size(), rows_, columns_);
   }
 

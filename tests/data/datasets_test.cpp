@@ -183,8 +183,15 @@ TEST_F(Datasets, LabelMaps) {
   image("s/images/b.png", 50);
   expect_contains(refuse(path("s"), options), "s/images/b.png: expected its label map in " + path("s/masks/b.png"));
   write_png(path("s/masks/b.png"), Pixels::make(4, 5, 1, [](int, int, int) { return 0; }), {PNG_COLOR_TYPE_GRAY});
-  const auto uneven = make_dataset(path("s"), options);
-  expect_contains(refusal([&] { uneven->open(1); }), "expected the 4 x 4 pixels of " + path("s/images/b.png") + ", found 4 x 5");
+  const std::string uneven = path("s/masks/b.png") + ": expected the 4 x 4 pixels of " + path("s/images/b.png") + ", found 4 x 5";
+  std::vector<std::string> warnings;
+  LoaderOptions skipping{.shuffle = false, .warn = [&](std::string_view text) { warnings.emplace_back(text); }};
+  Loader skips(make_dataset(path("s"), options), options.spec, skipping);
+  EXPECT_EQ(skips.batch(1).y, skips.batch(0).y);  // a.png in its place
+  EXPECT_EQ(warnings, (std::vector<std::string>{"skipped: " + uneven}));
+  skipping.strict = true;
+  Loader strict(make_dataset(path("s"), options), options.spec, skipping);
+  EXPECT_EQ(refusal([&] { strict.batch(1); }), uneven);
   options.spec.y_shape = {1};
   expect_contains(refuse(path("s"), options), "has a label for each pixel, but the model takes one a sample");
 }
@@ -207,9 +214,11 @@ TEST_F(Datasets, Lists) {
   expect_contains(refused("a.png,0\nz.png,1"), "l.csv:2: there is no file");
   expect_contains(refused("a.txt,0"), "l.csv:1: 'a.txt' is neither an image nor a slide");
   expect_contains(refused("a.png,"), "l.csv:1: expected a label after the comma");
-  expect_contains(refused("a.png,-1"), "label -1");
+  expect_contains(refused("# none\na.png,-1"), "l.csv:2: label -1 of " + path("a.png") + " is not one of 0 to 2147483646");
+  expect_contains(refused("a.png,2147483647"), "l.csv:1: label 2147483647 of");
   expect_contains(refused("file,label"), "names no images");
-  expect_contains(refused("a.png,3"), "has 4 classes, but the model only 3; give --classes 4");
+  expect_contains(refused("a.png,1\nb, c.png,3"), "l.csv: label 3 of " + path("b, c.png") +
+                                                      " is not one of the model's 3 classes: expected 0 to 2; or give --classes 4");
 }
 
 TEST_F(Datasets, NpyIsReadFromItsFile) {
@@ -267,6 +276,22 @@ TEST_F(Datasets, FingerprintsOfLargeArraysLookEverywhere) {
   };
   const std::uint32_t before = ArrayReader(array).fingerprint();
   for (const std::size_t at : {std::size_t{0}, bytes / 64 * 31, bytes / 64 * 63 + (1 << 20) - 1}) EXPECT_NE(changed_at(at), before);
+}
+
+TEST_F(Datasets, ArraysKnowTheirClasses) {
+  npy("x.npy", make_array(ElementType::f32, {4, 2}));
+  EXPECT_EQ(classes_of(path("x.npy")), std::nullopt);
+  npy("y.npy", array_of<std::int64_t>(ElementType::i64, {4}, {0, -100, 6, 2}));
+  EXPECT_EQ(classes_of(path("x.npy")), 7);
+  npy("y.npy", make_array(ElementType::f32, {4}));
+  EXPECT_EQ(classes_of(path("x.npy")), std::nullopt);
+  npy("y.npy", make_array(ElementType::u64, {4, 3}));  // of tokens
+  EXPECT_EQ(classes_of(path("x.npy")), std::nullopt);
+  write_npz(path("maps.npz"), {{"y", array_of<std::uint8_t>(ElementType::u8, {1, 2, 2}, {0, 3, 2, 0})}});
+  EXPECT_EQ(classes_of(path("maps.npz")), 4);
+  write_npz(path("wide.npz"), {{"y", array_of<std::int64_t>(ElementType::i64, {1}, {std::int64_t{1} << 40})}});
+  EXPECT_EQ(classes_of(path("wide.npz")), std::nullopt);
+  EXPECT_EQ(classes_of(path("absent.npz")), std::nullopt);
 }
 
 TEST_F(Datasets, Refusals) {

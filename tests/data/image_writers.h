@@ -1,6 +1,7 @@
 #pragma once
 
 #include <png.h>
+#include <zlib.h>
 
 #include <cstdio>  // jpeglib.h needs it first
 // clang-format off
@@ -60,6 +61,18 @@ inline void write_png(const std::string& path, const Pixels& pixels, const PngFo
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   std::fclose(file);
+}
+
+// The PNG image in `file`, whose header now claims other extents.
+inline std::string claiming(std::string file, std::uint32_t rows, std::uint32_t columns) {
+  const std::size_t header = file.find("IHDR");
+  const auto put = [&](std::size_t at, std::uint32_t number) {
+    for (std::size_t i = 0; i < 4; ++i) file[header + at + i] = static_cast<char>(number >> (24 - 8 * i));
+  };
+  put(4, columns);
+  put(8, rows);
+  put(17, static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(file.data() + header), 17)));
+  return file;
 }
 
 inline void write_jpeg(const std::string& path, const Pixels& pixels, int quality = 100) {

@@ -168,7 +168,8 @@ TEST(Loader, ErrorsSurfaceWhereTheBatchIsAskedFor) {
   spec.classes = 3;
   Loader outside(std::make_shared<Numbers>(9), spec, {.shuffle = false});
   outside.batch(0);
-  EXPECT_EQ(refusal([&] { outside.batch(1); }), "numbers: sample 3: label 3 is not one of the model's 3 classes (--classes)");
+  EXPECT_EQ(refusal([&] { outside.batch(1); }),
+            "numbers: sample 3: label 3 is not one of the model's 3 classes (--classes): expected 0 to 2");
   spec.x_shape[1] = 3;
   Loader channels(std::make_shared<Numbers>(9), spec, {});
   expect_contains(refusal([&] { channels.batch(0); }), "expected extents [3, 4, 4], found [1, 4, 4]");

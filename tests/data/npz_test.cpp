@@ -146,7 +146,8 @@ TEST_F(Sources, Refusals) {
   expect_contains(refuse(x, make_array(ElementType::i64, {4, 4})), "one label a sample");
   expect_contains(refuse(x, make_array(ElementType::f32, {4})), "expected whole numbers");
   expect_contains(refuse(x, array_of<std::int64_t>(ElementType::i64, {4}, {0, 1, 4, 0})), "label 4 of sample 2");
-  expect_contains(refuse(x, array_of<std::int64_t>(ElementType::i64, {4}, {0, 1, 1LL << 40, 0})), "outside the range");
+  expect_contains(refuse(x, array_of<std::int64_t>(ElementType::i64, {4}, {0, 1, 1LL << 40, 0})),
+                  "label 1099511627776 of sample 2 is not one of the model's 4 classes (--classes): expected 0 to 3");
   expect_contains(refuse(make_array(ElementType::f32, {1, 3, 2, 2}), make_array(ElementType::i64, {1})),
                   "fewer than one batch of 2");
 }
@@ -169,8 +170,14 @@ TEST_F(Sources, TokensAndLabelsOfPositions) {
   expect_contains(refused(array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 2, 3, 9, 8}), y, spec),
                   "token 9 of sample 1 (element 1 of it) is not one of the model's 9 tokens");
   expect_contains(refused(make_array(ElementType::f32, {2, 3}), y, spec), "expected whole numbers, found float32");
-  expect_contains(refused(x, array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 5, 3, 4, 1}), spec),
-                  "label 5 of sample 0 (element 2 of it) is not one of the model's 5 classes");
+  expect_contains(
+      refused(x, array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 5, 3, 4, 1}), spec),
+      "label 5 of sample 0 (element 2 of it) is not one of the model's 5 classes (--classes): expected 0 to 4, or -100 for "
+      "none");
+  // Also one that 32 bits do not hold, which would be another.
+  const std::int64_t wide = (std::int64_t{1} << 32) + 1;
+  expect_contains(refused(x, array_of<std::int64_t>(ElementType::i64, {2, 3}, {0, 1, 2, 3, wide, 1}), spec),
+                  "label 4294967297 of sample 1 (element 1 of it) is not one of the model's 5 classes");
   spec.ignored_label.reset();
   expect_contains(refused(x, y, spec), "label -100 of sample 1 (element 0 of it)");
 }
