@@ -1,10 +1,13 @@
 #include "training_run.h"
 
 #include <fmt/ranges.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include "base/bytes.h"
 #include "table.h"
@@ -120,6 +123,25 @@ void Log::write(const nlohmann::ordered_json& object) {
     user_error("{}: cannot be written: {}", path_, std::strerror(errno));
 }
 
+std::int64_t Log::bytes() const {
+  struct stat found {};
+  return file_ && ::fstat(::fileno(file_.get()), &found) == 0 ? found.st_size : 0;
+}
+
+void Log::go_back_to(std::int64_t bytes, std::int64_t step) {
+  if (!file_ || this->bytes() <= bytes) return;
+  std::ifstream file(path_);
+  std::string line;
+  // Another log than that of the run may be longer too, but its lines do not begin there, or with other steps.
+  if (bytes > 0 && (!file.seekg(bytes - 1) || file.get() != '\n')) return;
+  std::getline(file, line);
+  const nlohmann::json first = nlohmann::json::parse(line, nullptr, false);
+  const bool cut_off = first.is_discarded() && file.eof();  // the process was killed while it wrote
+  const bool later = first.is_object() && first.contains("step") && first["step"].is_number() && first["step"] == step + 1;
+  if ((cut_off || later) && ::ftruncate(::fileno(file_.get()), bytes) != 0)
+    user_error("{}: cannot be written: {}", path_, std::strerror(errno));
+}
+
 std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate) {
   return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
 }
@@ -176,6 +198,7 @@ void TrainingRun::resume(const Checkpoint& from) {
   state_.best_step = then.best_step;
   state_.stale = then.stale;
   saved_ = then.step;
+  log_.go_back_to(then.log_bytes, then.step);
   loader_.seek(batches_of(steps_made()).first);
 }
 
@@ -311,6 +334,7 @@ void TrainingRun::note_best(std::int64_t step) {
 void TrainingRun::save_checkpoint() {
   state_.step = steps_made();
   state_.plans = trainer_.plans();
+  state_.log_bytes = log_.bytes();
   write_checkpoint(flags_.checkpoint, state_, trainer_);
   saved_ = state_.step;
 }

@@ -80,6 +80,10 @@ class Log {
  public:
   explicit Log(const std::string& path);
   void write(const nlohmann::ordered_json& object);
+  // The bytes that are in the file; 0 where there is none.
+  std::int64_t bytes() const;
+  // Takes away what is behind the first `bytes`, if it goes on after `step`: a run that was killed makes those steps again.
+  void go_back_to(std::int64_t bytes, std::int64_t step);
 
  private:
   struct Close {

@@ -94,6 +94,8 @@ class Description {
     if (!std::in_range<std::int64_t>(number)) user_error("{}: '{}' is {}, which is too large", what(), key, number);
     return static_cast<std::int64_t>(number);
   }
+  // The same; a description that has none of it is older than it.
+  std::int64_t size(const char* key, std::int64_t otherwise) const { return find(key) ? size(key) : otherwise; }
   // null stands for `otherwise`, since JSON has no infinity.
   double number(const char* key, double otherwise) const {
     const nlohmann::json* found = find(key);
@@ -150,6 +152,7 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
   state.best_loss = description.number("best_loss", std::numeric_limits<double>::infinity());
   state.best_step = description.size("best_step");
   state.stale = description.size("stale");
+  state.log_bytes = description.size("log_bytes", std::numeric_limits<std::int64_t>::max());
   const fs::path name = description.text("weights");
   // Of this directory: a description must not lead to files elsewhere.
   if (name.empty() || name != name.filename())
@@ -184,6 +187,7 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
                   {"best_loss", std::isfinite(state.best_loss) ? Json(state.best_loss) : Json()},
                   {"best_step", state.best_step},
                   {"stale", state.stale},
+                  {"log_bytes", state.log_bytes},
                   {"weights", stem + ".safetensors"},
                   {"weights_bytes", written.size()},
                   {"weights_crc32", checksum_of(written)},

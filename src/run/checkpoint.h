@@ -30,6 +30,7 @@ struct RunState {
   double best_loss = std::numeric_limits<double>::infinity();  // of the evaluations so far
   std::int64_t best_step = 0;                                  // where it was
   std::int64_t stale = 0;                                      // evaluations since
+  std::int64_t log_bytes = 0;                                  // that the run's log had then
 };
 
 // A checkpoint on disk: "checkpoint-<step>.safetensors" and, written after it, "checkpoint-<step>.json", which makes it one.

@@ -384,6 +384,57 @@ TEST_F(Cli, SkippedSamplesOfEvaluationCount) {
   EXPECT_EQ(Json::parse(result.out)["eval_samples"], 3);
 }
 
+// The log of a run that was killed, and of others before it in the same file, has every step once when it has been resumed.
+TEST_F(Cli, TheLogOfAResumedRunRepeatsNothing) {
+  const auto steps = [&] {
+    std::istringstream log(text("r.jsonl"));
+    std::vector<int> found;
+    for (std::string line; std::getline(log, line);) found.push_back(Json::parse(line)["step"]);
+    return found;
+  };
+  const std::string task = "--log r.jsonl --checkpoint ";
+  train("--log r.jsonl --steps 3");
+  train(task + "r --checkpoint-every 2 --steps 4");
+  // As a kill in the seventh step would have left it, with the checkpoint of the fourth.
+  write("r.jsonl", text("r.jsonl") + "{\"step\":5,\"loss\":1}\n{\"step\":6,\"loss\":1}\n{\"step\":7,\"lo");
+  train(task + "r --resume --steps 6");
+  EXPECT_EQ(steps(), (std::vector<int>{1, 2, 3, 1, 2, 3, 4, 5, 6}));
+  EXPECT_NE(text("r.jsonl").find("\"step\":5,\"loss\":"), text("r.jsonl").find("\"step\":5,\"loss\":1}"));
+  // Another file, longer than that of the checkpoint, is not the run's, and is left as it is.
+  const std::string other = std::string(4000, ' ') + "\n{\"step\":9}\n";
+  write("o.jsonl", other);
+  train("--log o.jsonl --checkpoint r --resume --steps 7");
+  EXPECT_TRUE(text("o.jsonl").starts_with(other + "{\"step\":7,"));
+}
+
+TEST_F(Cli, DataInArraysSaysHowManyClassesThereAre) {
+  Array y = make_array(ElementType::u8, {8});
+  y.data[5] = std::byte{6};
+  write_npz(path("c.npz"), {{"x", make_array(ElementType::u8, {8, 3, 32, 32})}, {"y", y}});
+  const std::string task = "train resnet18 --width 0.125 --image 32 --batch 4 --steps 1 --data c.npz ";
+  EXPECT_EQ(json(task)["parameters"], json(task + "--classes 7")["parameters"]);
+  const Result fewer = run(task + "--classes 6");
+  EXPECT_EQ(fewer.status, 2);
+  EXPECT_NE(fewer.err.find("label 6 of sample 5 is not one of the model's 6 classes (--classes): expected 0 to 5"),
+            std::string::npos)
+      << fewer.err;
+}
+
+// An image whose header is damaged would be planned for as what it claims to be.
+TEST_F(Cli, AnImageThatClaimsToBeHugeIsSkipped) {
+  std::filesystem::create_directories(path("i/a"));
+  std::filesystem::create_directories(path("i/b"));
+  const Pixels pixels = Pixels::make(32, 40, 3, [](int r, int c, int k) { return 3 * r + 2 * c + k; });
+  for (const char* name : {"i/a/0.png", "i/a/1.png", "i/b/0.png"}) write_png(path(name), pixels);
+  write("i/a/1.png", claiming(text("i/a/1.png"), 60000, 70000));
+  const std::string task = "train resnet18 --width 0.125 --image own --data i --epochs 1 --json";
+  const Result result = run(task);
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("skipped: i/a/1.png: damaged PNG image: "), std::string::npos) << result.err;
+  EXPECT_EQ(Json::parse(result.out)["skipped_samples"], 1);
+  EXPECT_EQ(run(task + " --strict").status, 2);
+}
+
 TEST_F(Cli, GradientsAreSaved) {
   train("--steps 1 --save-gradients g.safetensors");
   const SafetensorsFile file(path("g.safetensors"));
@@ -476,6 +527,9 @@ TEST_F(Cli, ListsWhatThereIs) {
   EXPECT_NE(run("ops conv2d").out.find("padding="), std::string::npos);
   EXPECT_NE(run("devices").out.find("cpu"), std::string::npos);
   EXPECT_TRUE(run("version").out.starts_with("outsize "));
+  EXPECT_EQ(run("--version").out, run("version").out);
+  EXPECT_EQ(json("--version"), json("version"));
+  EXPECT_EQ(json("version")["version"].get<std::string>(), run("version").out.substr(8, run("version").out.size() - 9));
   EXPECT_GT(json("models")["rows"].size(), 10U);
   EXPECT_GT(json("ops")["rows"].size(), 10U);
   EXPECT_EQ(run("train --help").status, 0);
