@@ -69,6 +69,9 @@ struct Executor::Impl {
   PreparedInstruction prepare(std::int32_t index) const;
   void check_access(const Access& access, std::int32_t index) const;
   void place(PreparedInstruction& prepared, std::int64_t iteration) const;
+  template <class Pointers, class Body>
+  void for_each_range(const std::vector<Access>& accesses, const Pointers& pointers, const std::vector<Box>& boxes,
+                      Body&& body) const;
   void begin_check();
   const std::byte* view(const Access& access, std::int64_t iteration) const;
 
@@ -227,22 +230,53 @@ void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) co
   }
 }
 
+// Calls body(piece, offset, data) for the ranges that a kernel takes of its arguments.
+template <class Pointers, class Body>
+void Executor::Impl::for_each_range(const std::vector<Access>& accesses, const Pointers& pointers, const std::vector<Box>& boxes,
+                                    Body&& body) const {
+  for (std::size_t i = 0; i < accesses.size(); ++i) {
+    if (boxes[i].empty()) continue;
+    const std::int64_t bytes = stored_bytes(program.storage, *accesses[i].type, boxes[i].shape());
+    body(accesses[i].operand->piece, pointers[i] - accesses[i].memory, {pointers[i], static_cast<std::size_t>(bytes)});
+  }
+}
+
 // Boxes move evenly from iteration to iteration, so that two tell of all.
 void Executor::Impl::begin_check() {
   check = std::make_unique<SpillCheck>(program, *memory);
   for (std::size_t i = 0; i < prepared.size(); ++i) {
     PreparedInstruction& made = prepared[i];
-    if (made.instruction->action == Action::kernel) continue;
-    check->expect(*made.instruction, made.plan);
-    if (!made.moves || program.loops[static_cast<std::size_t>(schedule.loop[i])].count < 2) continue;
-    place(made, 1);
-    check->expect(*made.instruction, made.plan);
+    const bool again = made.moves && program.loops[static_cast<std::size_t>(schedule.loop[i])].count > 1;
+    for (const std::int64_t iteration : {std::int64_t{0}, std::int64_t{again}}) {
+      place(made, iteration);
+      if (made.instruction->action != Action::kernel) {
+        check->expect(*made.instruction, made.plan);
+        continue;
+      }
+      const auto expect = [&](PieceId piece, std::int64_t offset, std::span<const std::byte> data) {
+        check->expect(piece, offset, static_cast<std::int64_t>(data.size()));
+      };
+      for_each_range(made.reads, made.in, made.in_boxes, expect);
+      for_each_range(made.writes, made.out, made.out_boxes, expect);
+    }
   }
   check->begin();
 }
 
 void Executor::Impl::execute_checked(PreparedInstruction& made) {
-  if (!check || made.instruction->action == Action::kernel) return execute(made);
+  const bool kernel = made.instruction->action == Action::kernel;
+  if (!check || (kernel && made.instruction->lane != Lane::host)) return execute(made);
+  if (kernel) {
+    for_each_range(made.reads, made.in, made.in_boxes, [this](PieceId piece, std::int64_t offset, std::span<const std::byte> data) {
+      std::uint32_t running = 0;
+      check->verify(piece, offset, data, running);
+    });
+    execute(made);
+    for_each_range(
+        made.writes, made.out, made.out_boxes,
+        [this](PieceId piece, std::int64_t offset, std::span<const std::byte> data) { check->note(piece, offset, data); });
+    return;
+  }
   const std::byte* const from = made.reads.empty() ? nullptr : made.reads[0].memory;
   const std::byte* const to = made.writes[0].memory;
   check->before(*made.instruction, made.plan, from, to);

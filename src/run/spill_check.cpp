@@ -25,7 +25,7 @@ SpillCheck::SpillCheck(const Program& program, Memory& memory)
     : program_(program), memory_(memory), grains_(program.pieces.size()), sums_(program.pieces.size()) {
   for (std::size_t i = 0; i < program.pieces.size(); ++i) {
     const Piece& piece = program.pieces[i];
-    if (piece.tier != Tier::device && piece.offset >= 0) grains_[i] = piece.bytes;
+    if (piece.tier != Tier::device && piece.value && piece.offset >= 0) grains_[i] = piece.bytes;
   }
 }
 
@@ -33,6 +33,10 @@ void SpillCheck::expect(const Instruction& instruction, const CopyPlan& plan) {
   if (plan.length == 0) return;
   if (!instruction.reads.empty()) cut(instruction.reads[0].piece, plan, Side::from);
   cut(instruction.writes[0].piece, plan, Side::to);
+}
+
+void SpillCheck::expect(PieceId piece, std::int64_t offset, std::int64_t bytes) {
+  if (std::int64_t& grain = grains_[at(piece)]; grain > 0 && bytes > 0) grain = std::gcd(grain, std::gcd(offset, bytes));
 }
 
 void SpillCheck::cut(PieceId piece, const CopyPlan& plan, Side side) {

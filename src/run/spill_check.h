@@ -14,18 +14,20 @@ class SpillCheck {
  public:
   SpillCheck(const Program& program, Memory& memory);
 
-  // Tells of an access beforehand: an instruction that moves as `plan` says, and not a kernel. Ends with begin().
+  // Tell of an access beforehand: of an instruction that moves as `plan` says, and of the range that a kernel takes. begin() ends
+  // it.
   void expect(const Instruction& instruction, const CopyPlan& plan);
+  void expect(PieceId piece, std::int64_t offset, std::int64_t bytes);
   // What persistent values are now is what they should be, unless another program of the run knows better.
   void begin();
 
-  // Around such an instruction; `from` and `to` are the memory of its pieces, nullptr on disk. They throw InternalError naming a
-  // value that is not what it was, and allocate nothing else.
+  // Around an instruction that moves; `from` and `to` are the memory of its pieces, nullptr on disk. They throw InternalError
+  // naming a value that is not what it was, and allocate nothing else.
   void before(const Instruction& instruction, const CopyPlan& plan, const std::byte* from, const std::byte* to) const;
   void after(const Instruction& instruction, const CopyPlan& plan, const std::byte* from, const std::byte* to);
 
-  // The same of parts of pieces that are written or read outside a step, in order; nothing for pieces on the device. `running` goes
-  // from part to part of a piece.
+  // The same of the ranges of kernels, and of parts of pieces that are written or read outside a step, in order; nothing for pieces
+  // on the device. `running` goes from part to part of a piece.
   void note(PieceId piece, std::int64_t offset, std::span<const std::byte> data);
   void verify(PieceId piece, std::int64_t offset, std::span<const std::byte> data, std::uint32_t& running) const;
 
