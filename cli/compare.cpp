@@ -34,14 +34,15 @@ void print_table(const Session& session, const PrepareOptions& options, const Ya
   Table table(
       {"planner", "fits", "peak", "missing", "step", "of keep", "of bound", "swapped", "recomputed", "tiles", "planned in"});
   for (const PlanRow& row : rows) {
+    const std::string name = with_options(row.planner, row.planner_options);
     const std::string planned = format_seconds(*row.plan_seconds), none = "-";
     if (row.fits)
-      table.row({row.planner, "yes", format_bytes(row.peak_bytes[0]), none, format_seconds(row.step_seconds),
+      table.row({name, "yes", format_bytes(row.peak_bytes[0]), none, format_seconds(row.step_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.lower_bound_seconds), format_bytes(row.figures.swapped_bytes),
                  fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
     else
-      table.row({row.planner, "no", row.missing_bytes ? format_bytes(row.peak_bytes[0]) : none,
+      table.row({name, "no", row.missing_bytes ? format_bytes(row.peak_bytes[0]) : none,
                  row.missing_bytes ? format_bytes(*row.missing_bytes) : none, none, none, none, none, none, none, planned});
   }
   table.print();

@@ -137,7 +137,7 @@ Axis axis_of(const Flags& flags, const Session& session) {
 
 // What a planner reaches.
 struct Reach {
-  std::string planner;
+  std::string planner;  // with its options
   LargestSearch search;
   PlanRow row;             // at the largest size that fits, or, where none does, the last refusal
   std::int64_t batch = 0;  // samples a step there
@@ -223,7 +223,8 @@ void print_json(const Flags& flags, const Session& session, const PrepareOptions
               {"by", flags.by},
               {"rows", Json::array()}};
   for (const Reach& reach : reaches) {
-    Json row{{"planner", reach.planner}};
+    const PlannerChoice choice = choose_planner(reach.planner);
+    Json row{{"planner", choice.planner.name}, {"planner_options", to_json(choice.options)}};
     if (reach.row.fits)
       row.update(Json{{"largest", axis.size(reach.search.largest())},
                       {"peak_bytes", reach.row.peak_bytes[0]},

@@ -8,33 +8,57 @@
 namespace outsize::cli {
 namespace {
 
-// A table of entries that have a name and a help line: the models, the planners.
-template <class Entries>
-int list_entries(const CommonFlags& flags, const Entries& entries) {
-  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-  Summary summary;
-  for (const auto& entry : entries) {
-    rows.push_back({{"name", entry.name}, {"help", entry.help}});
-    summary.row(std::string(entry.name), std::string(entry.help));
-  }
+using Json = nlohmann::ordered_json;
+
+int print_list(const CommonFlags& flags, Json rows, const Summary& summary) {
   if (flags.json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"rows", rows}}.dump(2));
+    fmt::print("{}\n", Json{{"rows", std::move(rows)}}.dump(2));
   else
     summary.print();
   return kDone;
 }
 
-template <class Entries>
-Run add_listing(CLI::App& command, const Entries& entries) {
+int list_models(const CommonFlags& flags) {
+  Json rows = Json::array();
+  Summary summary;
+  for (const ModelEntry& entry : zoo()) {
+    rows.push_back({{"name", entry.name}, {"help", entry.help}});
+    summary.row(std::string(entry.name), std::string(entry.help));
+  }
+  return print_list(flags, std::move(rows), summary);
+}
+
+// The planners, each with its options under it.
+int list_planners(const CommonFlags& flags) {
+  Json rows = Json::array();
+  Summary summary;
+  for (const Planner& planner : planners()) {
+    Json options = Json::array();
+    summary.row(std::string(planner.name), std::string(planner.help));
+    for (const PlannerOption& option : planner.options) {
+      const bool has = !option.initial.empty();
+      options.push_back({{"name", option.name},
+                         {"expects", expected_by(option)},
+                         {"default", has ? Json(option.initial) : Json()},
+                         {"help", option.help}});
+      summary.row(fmt::format("  {}", option.name), fmt::format("  {}{}{}{}", option.words, option.words.empty() ? "" : ": ",
+                                                                option.help, has ? fmt::format(" [{}]", option.initial) : ""));
+    }
+    rows.push_back({{"name", planner.name}, {"help", planner.help}, {"options", options}});
+  }
+  return print_list(flags, std::move(rows), summary);
+}
+
+Run add_listing(CLI::App& command, int (*list)(const CommonFlags&)) {
   auto flags = std::make_shared<CommonFlags>();
   add_common_flags(command, *flags);
-  return [flags, &entries] { return list_entries(*flags, entries()); };
+  return [flags, list] { return list(*flags); };
 }
 
 }  // namespace
 
-Run add_models(CLI::App& command) { return add_listing(command, zoo); }
+Run add_models(CLI::App& command) { return add_listing(command, list_models); }
 
-Run add_planners(CLI::App& command) { return add_listing(command, planners); }
+Run add_planners(CLI::App& command) { return add_listing(command, list_planners); }
 
 }  // namespace outsize::cli

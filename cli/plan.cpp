@@ -21,7 +21,7 @@ void print_summary(const Session& session, const PrepareOptions& options, const 
   Summary summary;
   summary.row("model", session.describe());
   summary.row("fits", fmt::format("yes: {} of {}", format_bytes(row.peak_bytes[0]), format_bytes(options.budgets.device)));
-  summary.row("planner", row.planner);
+  summary.row("planner", with_options(row.planner, row.planner_options));
   summary.row("step", fmt::format("{} predicted on {}", format_seconds(row.step_seconds), session.profile.device.name));
   summary.row("profile", describe(coverage));
   summary.row("beside keep", fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
@@ -64,7 +64,7 @@ int plan(const Flags& flags) {
   }
   refine(session, *prepared);
   const Coverage coverage = coverage_of(session.profile, session.training.graph, prepared->program);
-  const PlanRow row = row_of(*prepared);
+  const PlanRow row = row_of(options, *prepared);
   if (!flags.common.json) {
     print_summary(session, options, yardstick, row, coverage);
     return kDone;

@@ -14,9 +14,10 @@ Yardstick yardstick_of(const Session& session, const Prepared& keep) {
           .lower_bound_seconds = lower_bound_seconds(session.training.graph, session.profile)};
 }
 
-PlanRow row_of(const Prepared& prepared) {
+PlanRow row_of(const PrepareOptions& options, const Prepared& prepared) {
   PlanRow row;
   row.planner = prepared.plan.planner;
+  row.planner_options = given_options(options);
   row.fits = true;
   std::copy(std::begin(prepared.program.peak_bytes), std::end(prepared.program.peak_bytes), row.peak_bytes);
   row.missing_bytes = 0;
@@ -28,7 +29,8 @@ PlanRow row_of(const Prepared& prepared) {
 
 PlanRow row_of(const PrepareOptions& options, const BudgetError& error) {
   PlanRow row;
-  row.planner = options.planner;
+  row.planner = choose_planner(options.planner).planner.name;
+  row.planner_options = given_options(options);
   row.peak_bytes[0] = options.budgets.device + error.missing_bytes();
   row.missing_bytes = error.missing_bytes();
   row.refusal = error.what();
@@ -40,13 +42,15 @@ PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& opt
   const auto begin = Clock::now();
   PlanRow row;
   try {
-    row = row_of(prepare(graph, *session.backend, session.profile, options));
+    row = row_of(options, prepare(graph, *session.backend, session.profile, options));
   } catch (const BudgetError& error) {
     row = row_of(options, error);
   } catch (const UserError& error) {  // a planner of chains, say, and a graph that is none
     row.refusal = error.what();
   }
-  row.planner = options.planner;  // one that returns another's plan is still itself
+  const PlannerChoice choice = choose_planner(options.planner);
+  row.planner = choice.planner.name;  // one that returns another's plan is still itself
+  row.planner_options = choice.options;
   row.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return row;
 }
@@ -58,6 +62,7 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
                                 {"backend", session.backend->name()},
                                 {"device", session.profile.device.name},
                                 {"planner", row.planner},
+                                {"planner_options", to_json(row.planner_options)},
                                 {"budget_bytes", options.budgets.device},
                                 {"missing_bytes", nullptr},
                                 {"keep_peak_bytes", yardstick.keep_peak_bytes},
@@ -97,10 +102,20 @@ PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std:
   return options;
 }
 
-std::vector<std::string> planners_named(const std::vector<std::string>& names) {
+std::vector<std::string> planners_named(const std::vector<std::string>& parts) {
+  // A comma also stands between options: what has an = but no colon before it is one of the planner before.
+  std::vector<std::string> texts;
+  for (const std::string& part : parts) {
+    const bool option = part.find('=') < part.find(':');
+    if (option && !texts.empty())
+      texts.back() += (texts.back().find(':') == std::string::npos ? ":" : ",") + part;
+    else
+      texts.push_back(part);
+  }
   std::vector<std::string> found;
-  for (const std::string& name : names) {
-    find_planner(name);
+  for (const std::string& text : texts) {
+    const PlannerChoice choice = choose_planner(text);
+    const std::string name = with_options(choice.planner.name, choice.options);
     if (std::ranges::find(found, name) == found.end()) found.push_back(name);
   }
   if (found.empty())
@@ -110,10 +125,10 @@ std::vector<std::string> planners_named(const std::vector<std::string>& names) {
 
 void add_planners_flags(CLI::App& command, PlanFlags& flags, std::vector<std::string>& planners) {
   // One word, so that it does not take MODEL too.
-  command.add_option("--planners", planners, "only these (`outsize planners`) [all]")
+  command.add_option("--planners", planners, "only these, with their options (`outsize planners`) [all]")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->type_name("NAMES");
+      ->type_name("NAME[:OPTION=VALUE,…],…");
   add_plan_flags(command, flags);
   // They are about one plan.
   for (const char* flag : {"--planner", "--plan", "--dump"}) command.remove_option(command.get_option(flag));

@@ -17,7 +17,8 @@ Yardstick yardstick_of(const Session& session, const Prepared& keep);
 
 // What one planner makes of a budget: what its plan costs, or why there is none.
 struct PlanRow {
-  std::string planner;
+  std::string planner;  // its plain name
+  PlannerOptions planner_options;
   bool fits = false;
   std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier; of a refused one what the device would need, where that is known
   std::optional<std::int64_t>
@@ -27,7 +28,7 @@ struct PlanRow {
   PlanFigures figures;
   std::string refusal;
 };
-PlanRow row_of(const Prepared& prepared);
+PlanRow row_of(const PrepareOptions& options, const Prepared& prepared);
 PlanRow row_of(const PrepareOptions& options, const BudgetError& error);
 
 // Plans `graph`; a refusal is a row too.
@@ -40,8 +41,9 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
 // As resolve(), but a device that is not here has what its description says, not what is free on this machine.
 PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep = nullptr);
 
-// The planners of a list of names, in its order; all of them where it is empty. Throws UserError for a name that is none.
-std::vector<std::string> planners_named(const std::vector<std::string>& names);
+// The planners of what stands between the commas of --planners, with their options, in its order; all planners where there is
+// nothing. Throws UserError for a planner, option or value that is none.
+std::vector<std::string> planners_named(const std::vector<std::string>& parts);
 // Adds --planners and what of the flags of a plan has a meaning for several planners at once.
 void add_planners_flags(CLI::App& command, PlanFlags& flags, std::vector<std::string>& planners);
 

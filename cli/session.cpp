@@ -93,7 +93,7 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
-  find_planner(session.planner);
+  choose_planner(session.planner);
   return session;
 }
 
@@ -145,6 +145,29 @@ std::string describe(const Coverage& coverage) {
 
 nlohmann::ordered_json to_json(const Coverage& coverage) {
   return {{"profile", coverage.name()}, {"measured_ops", coverage.measured}, {"distinct_ops", coverage.ops}};
+}
+
+PlannerOptions given_options(const PrepareOptions& options) {
+  return options.plan_text.empty() ? choose_planner(options.planner).options : PlannerOptions();
+}
+
+std::string with_options(std::string_view planner, const PlannerOptions& options) {
+  return fmt::format("{}{}{}", planner, options.given().empty() ? "" : ":", options.to_string());
+}
+
+nlohmann::ordered_json to_json(const PlannerOptions& options) {
+  using Kind = PlannerOption::Kind;
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [option, text] : options.given()) {
+    nlohmann::ordered_json& value = object[std::string(option.name)];
+    switch (option.kind) {
+      case Kind::integer: value = options.integer(option); break;
+      case Kind::number: value = options.number(option); break;
+      case Kind::word: value = text; break;
+      case Kind::names: value = options.names(option); break;
+    }
+  }
+  return object;
 }
 
 PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep) {

@@ -56,6 +56,13 @@ std::string describe(const Coverage& coverage);
 // Keys profile, measured_ops, distinct_ops.
 nlohmann::ordered_json to_json(const Coverage& coverage);
 
+// The options that the planner was given; none where a plan was given instead.
+PlannerOptions given_options(const PrepareOptions& options);
+// "tflms", "tflms:lb=2"
+std::string with_options(std::string_view planner, const PlannerOptions& options);
+// An object of the options that were given.
+nlohmann::ordered_json to_json(const PlannerOptions& options);
+
 // Prints what --dump asks for; true when there was something to print and the command is done.
 bool dump_graph(const Session& session, const ModelFlags& model, const PlanFlags& flags);
 bool dump_plan(const Session& session, const Prepared& prepared, const PlanFlags& flags);

@@ -58,7 +58,7 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
   Summary summary;
   summary.row("model", session.describe());
   summary.row("backend", fmt::format("{}, {} thread{}", session.backend->name(), session.threads, session.threads == 1 ? "" : "s"));
-  summary.row("planner", prepared.plan.planner);
+  summary.row("planner", with_options(prepared.plan.planner, given_options(options)));
   summary.row("data", loader.dataset().name());
   summary.row("budget", format_bytes(options.budgets.device));
   summary.row("peak", fmt::format("{} measured, {} predicted", format_bytes(trainer.measured_peak_bytes()),
@@ -98,6 +98,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"backend", session.backend->name()},
       {"threads", session.threads},
       {"planner", prepared.plan.planner},
+      {"planner_options", to_json(given_options(options))},
       {"rounding", prepared.plan.rounding()},
       {"data", loader.dataset().name()},
       {"batch", session.batch},
@@ -142,7 +143,8 @@ void print_refusal(const Session& session, const PrepareOptions& options, const 
   nlohmann::ordered_json object{{"fits", false},
                                 {"model", session.model},
                                 {"backend", session.backend->name()},
-                                {"planner", options.planner},
+                                {"planner", choose_planner(options.planner).planner.name},
+                                {"planner_options", to_json(given_options(options))},
                                 {"budget_bytes", options.budgets.device},
                                 {"missing_bytes", error.missing_bytes()},
                                 {"error", error.what()},

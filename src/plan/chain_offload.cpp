@@ -1,6 +1,7 @@
 #include "plan/chain_offload.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -143,7 +144,8 @@ std::vector<bool> greedy_offload(const Chain& chain, std::int64_t memory) {
   return offloaded;
 }
 
-std::optional<std::vector<bool>> vdnn_offload(const Chain& chain, std::int64_t memory, double bandwidth) {
+std::optional<std::vector<bool>> vdnn_offload(const Chain& chain, std::int64_t memory, double bandwidth,
+                                              std::optional<double> threshold) {
   std::vector<std::size_t> by_ratio;
   for (std::size_t i = 0; i < chain.layers(); ++i) {
     if (chain.x[i] > 0) by_ratio.push_back(i);
@@ -160,10 +162,14 @@ std::optional<std::vector<bool>> vdnn_offload(const Chain& chain, std::int64_t m
     best_seconds = *seconds;
   };
   std::vector<bool> above(chain.layers(), false);
-  consider(above);
+  // Whether the activations with at least ratio `lowest`, where the next below has `next`, are those at or above a threshold.
+  const auto wanted = [&](double lowest, double next) { return !threshold || (lowest >= *threshold && next < *threshold); };
+  const double none = std::numeric_limits<double>::infinity();
+  if (wanted(none, by_ratio.empty() ? -none : ratio(by_ratio.front()))) consider(above);
   for (std::size_t at = 0; at < by_ratio.size(); ++at) {
     above[by_ratio[at]] = true;
-    if (at + 1 < by_ratio.size() && ratio(by_ratio[at + 1]) == ratio(by_ratio[at])) continue;
+    const double next = at + 1 < by_ratio.size() ? ratio(by_ratio[at + 1]) : -none;
+    if (next == ratio(by_ratio[at]) || !wanted(ratio(by_ratio[at]), next)) continue;
     consider(above);
     std::vector<bool> half = above;
     bool leaves = false;

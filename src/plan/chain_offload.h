@@ -27,8 +27,9 @@ std::optional<double> fractional_offload_seconds(const Chain& chain, std::int64_
 // Greedy: Theorem 2 rounded up to whole activations: the first ones, until M_peak − memory bytes leave.
 std::vector<bool> greedy_offload(const Chain& chain, std::int64_t memory);
 
-// vDNN as the paper has it: among the activations with u_F/|x| at or above a threshold, for every threshold, all and every other of
-// them; the decisions with the least `offload_seconds`, or nullopt when none fits.
-std::optional<std::vector<bool>> vdnn_offload(const Chain& chain, std::int64_t memory, double bandwidth);
+// vDNN as the paper has it: among the activations with u_F/|x| at or above a threshold, for every threshold (or for the one given),
+// all and every other of them; the decisions with the least `offload_seconds`, or nullopt when none fits.
+std::optional<std::vector<bool>> vdnn_offload(const Chain& chain, std::int64_t memory, double bandwidth,
+                                              std::optional<double> threshold = std::nullopt);
 
 }  // namespace outsize

@@ -51,12 +51,14 @@ Plan plan_checkpoint(const PlanRequest& request) {
     Lives lives = lives_of(request, costs, runs);
     return std::pair(std::move(runs), std::move(lives));
   };
-  std::vector<std::int64_t> tried{root};
-  if (request.device_budget > 0)
+  const bool given = request.options.has(kCheckpointSegments);
+  std::vector<std::int64_t> tried{given ? std::min(request.options.integer(kCheckpointSegments), std::max<std::int64_t>(count, 1))
+                                        : root};
+  if (request.device_budget > 0 && !given)
     for (std::int64_t k = 1; k <= std::min(count, kTried); ++k)
       tried.push_back(count <= kTried ? k : 1 + (k - 1) * (count - 1) / (kTried - 1));
 
-  std::int64_t best = root;
+  std::int64_t best = tried.front();
   double best_seconds = 0;
   std::int64_t best_bytes = 0;
   bool found = false;

@@ -6,9 +6,9 @@
 namespace outsize {
 
 Plan plan_dynprog(const PlanRequest& request) {
-  return plan_by_chain(request, "dynprog", [](const Chain& chain, std::int64_t memory, double bandwidth) {
-    constexpr int kSlots = 500;  // the paper's
-    return dynprog_offload(chain, memory, bandwidth, kSlots);
+  const auto slots = static_cast<int>(request.options.integer(kDynprogSlots));
+  return plan_by_chain(request, "dynprog", [slots](const Chain& chain, std::int64_t memory, double bandwidth) {
+    return dynprog_offload(chain, memory, bandwidth, slots);
   });
 }
 

@@ -4,7 +4,10 @@
 
 namespace outsize {
 
-// DynProg (Beaumont et al. 2020, Algorithm 1 in 500 slots): the activations whose leaving costs the least idle time.
+inline constexpr PlannerOption kDynprogSlots{
+    .name = "slots", .initial = "500", .help = "parts that the memory is counted in", .least = 1, .most = 10000};
+
+// DynProg (Beaumont et al. 2020, Algorithm 1 in slots): the activations whose leaving costs the least idle time.
 Plan plan_dynprog(const PlanRequest& request);
 
 }  // namespace outsize

@@ -1,6 +1,7 @@
 #include "plan/offload_ratio.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan/order.h"
 #include "plan/spill.h"
@@ -26,6 +27,8 @@ Plan plan_offload_ratio(const PlanRequest& request) {
     else
       low = middle + 1;
   }
+  if (request.options.has(kOffloadRatio))
+    low = static_cast<std::size_t>(std::ceil(request.options.number(kOffloadRatio) * static_cast<double>(gaps.size())));
   return spill_plan(request, "offload-ratio", lives, first(low));
 }
 

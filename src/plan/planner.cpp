@@ -20,14 +20,17 @@ const std::vector<Planner>& planners() {
   static const std::vector<Planner> all{
       {"keep", "everything stays on the device from its production to its last use", plan_keep},
       {"recompute-cheap", "as keep, but bandwidth-bound results are made again in backward", plan_recompute_cheap},
-      {"checkpoint", "segments whose inside is made again in backward", plan_checkpoint},
+      {"checkpoint", "segments whose inside is made again in backward", plan_checkpoint, {kCheckpointSegments}},
       {"greedy", "the first layers' activations leave, as many as the budget asks for", plan_greedy},
-      {"dynprog", "the activations whose leaving costs the least idle time", plan_dynprog},
-      {"vdnn", "activations with the most time a byte to hide their copy behind leave", plan_vdnn},
+      {"dynprog", "the activations whose leaving costs the least idle time", plan_dynprog, {kDynprogSlots}},
+      {"vdnn", "activations with the most time a byte to hide their copy behind leave", plan_vdnn, {kVdnnThreshold}},
       {"vdnn-all", "every activation waits in host memory between forward and backward", plan_vdnn_all},
       {"vdnn-conv", "the inputs of convolutions wait in host memory", plan_vdnn_conv},
-      {"offload-ratio", "the first activations wait in host memory, as many as need be", plan_offload_ratio},
-      {"superneurons", "results of matrix products wait in host memory, cheap ones are made again", plan_superneurons},
+      {"offload-ratio", "the first activations wait in host memory, as many as need be", plan_offload_ratio, {kOffloadRatio}},
+      {"superneurons",
+       "results of matrix products wait in host memory, cheap ones are made again",
+       plan_superneurons,
+       {kSuperneuronsRecompute}},
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},
@@ -43,6 +46,15 @@ const Planner& find_planner(std::string_view name) {
   }
   const std::string near = did_you_mean(name, names);
   user_error("there is no planner '{}'{}", name, near.empty() ? "; `outsize planners` lists those there are" : near);
+}
+
+PlannerChoice choose_planner(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const Planner& planner = find_planner(text.substr(0, colon));
+  if (colon == std::string_view::npos) return {planner, {}};
+  const std::string_view options = text.substr(colon + 1);
+  if (options.empty()) user_error("planner {}: expected OPTION=VALUE after the colon, found nothing", planner.name);
+  return {planner, PlannerOptions(planner.name, planner.options, options)};
 }
 
 }  // namespace outsize

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/profile.h"
+#include "plan/options.h"
 #include "plan/plan.h"
 
 namespace outsize {
@@ -30,18 +31,28 @@ struct PlanRequest {
   bool spill = false;                                            // values may wait on disk
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
   const OpCosts* costs = nullptr;                                // where they are known
+  PlannerOptions options = {};                                   // that the user gave
 };
 
-// A planner: (graph, profile, budgets) → plan. It throws BudgetError when it knows that none of its plans fits.
+// A planner: (graph, profile, budgets, options) → plan. It throws BudgetError when it knows that none of its plans fits.
 struct Planner {
   std::string_view name;
   std::string_view help;
   Plan (*make)(const PlanRequest& request);
+  std::vector<PlannerOption> options = {};
 };
 
 // All planners, in the order of `outsize compare`.
 const std::vector<Planner>& planners();
 // Throws UserError with the nearest name when there is none.
 const Planner& find_planner(std::string_view name);
+
+// A planner as users name it: "dynprog", "dynprog:slots=100".
+struct PlannerChoice {
+  const Planner& planner;
+  PlannerOptions options;
+};
+// Throws UserError where planner, option or value is none that there is.
+PlannerChoice choose_planner(std::string_view text);
 
 }  // namespace outsize

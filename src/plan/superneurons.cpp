@@ -34,6 +34,10 @@ Plan plan_superneurons(const PlanRequest& request) {
         // Statistics are small, and to make them again would take another pass over what they are of.
         if (graph.value(output).role != Role::statistic) cheap[static_cast<std::size_t>(output.index)] = true;
   const OpCosts costs = costs_of(request);
+  if (request.options.has(kSuperneuronsRecompute)) {
+    const bool speed = request.options.word(kSuperneuronsRecompute) == "speed";
+    return superneurons(request, costs, cheap, speed ? Again::held : Again::remade);
+  }
   try {
     return superneurons(request, costs, cheap, Again::held);
   } catch (const BudgetError&) {

@@ -4,9 +4,16 @@
 
 namespace outsize {
 
+inline constexpr PlannerOption kSuperneuronsRecompute{
+    .name = "recompute",
+    .kind = PlannerOption::Kind::word,
+    .initial = "",
+    .help = "what was made again is held (speed) or made again for each reader (memory) [speed if that fits]",
+    .words = "speed|memory"};
+
 // SuperNeurons (Wang et al. 2018): results of convolutions and other matrix products are swapped, cheap ones made again in
-// backward. What was made again is held for its other readers if that fits (speed-centric), or else made again for each
-// (memory-centric).
+// backward. What was made again is held for its other readers (speed-centric) or made again for each (memory-centric): as
+// the option says, or held if that fits.
 Plan plan_superneurons(const PlanRequest& request);
 
 }  // namespace outsize

@@ -4,8 +4,14 @@
 
 namespace outsize {
 
-// vDNN as the offload paper has it: the activations with the most time a byte to hide their copy behind, over all thresholds, all
-// and every other of them.
+inline constexpr PlannerOption kVdnnThreshold{
+    .name = "threshold",
+    .kind = PlannerOption::Kind::number,
+    .initial = "",
+    .help = "seconds of forward a GB (10⁹ bytes) of activation, at or above which it leaves [the fastest]"};
+
+// vDNN as the offload paper has it: the activations with the most time a byte to hide their copy behind, at the threshold given or
+// over all thresholds, all and every other of them.
 Plan plan_vdnn(const PlanRequest& request);
 
 }  // namespace outsize

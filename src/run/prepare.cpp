@@ -52,6 +52,9 @@ class Planning {
                  .spill = options.budgets.spill,
                  .workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); }} {
     if (!options.plan_text.empty()) return;
+    const PlannerChoice choice = choose_planner(options.planner);
+    planner_ = &choice.planner;
+    request_.options = choice.options;
     costs_ = costs_of(request_);
     request_.costs = &*costs_;
   }
@@ -77,7 +80,7 @@ class Planning {
     try {
       if (!options_.plan_text.empty()) return parse_plan(graph_, options_.plan_text, options_.plan_file);
       request_.device_budget = bytes;
-      return find_planner(options_.planner).make(request_);
+      return planner_->make(request_);
     } catch (const BudgetError& error) {
       if (!refusal_) refusal_ = error;  // a refusal of less than the user's budget would state the wrong bytes
       return std::nullopt;
@@ -145,6 +148,7 @@ class Planning {
   const Graph& graph_;
   const PrepareOptions& options_;
   PlanRequest request_;
+  const Planner* planner_ = nullptr;  // none where a plan is given
   std::optional<OpCosts> costs_;
   std::optional<BudgetError> refusal_;  // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;

@@ -27,7 +27,7 @@ struct Budgets {
 };
 
 struct PrepareOptions {
-  std::string planner;    // a name of planners()
+  std::string planner;    // as choose_planner() takes it
   std::string plan_text;  // instead: a plan in the text form …
   std::string plan_file;  // … and what to call it in messages
   Budgets budgets;

@@ -69,6 +69,44 @@ TEST_F(Cli, ARowIsAPlansAnswer) {
   EXPECT_EQ(object["rows"][1]["missing_bytes"], keep - budget_bytes);
 }
 
+// A comma stands between planners and between options. `planner` stays the plain name.
+TEST_F(Cli, PlannersTakeOptions) {
+  const Json compared =
+      json("compare " + kLarger + " --planners offload-ratio:ratio=1,keep,dynprog:slots=100");
+  std::map<std::string, Json> options;
+  for (const Json& row : compared["rows"]) options[row["planner"]] = row["planner_options"];
+  EXPECT_EQ(options, (std::map<std::string, Json>{
+                         {"keep", Json::object()},
+                         {"offload-ratio", {{"ratio", 1.0}}},
+                         {"dynprog", {{"slots", 100}}},
+                     }));
+  const std::string ratio = "plan " + kLarger + " --planner offload-ratio:ratio=";
+  EXPECT_EQ(json(ratio + "0")["swapped_bytes"], 0);
+  EXPECT_GT(json(ratio + "1")["swapped_bytes"], 0);
+  // One segment is the last, which is not made again.
+  const std::string segments = "plan " + kLarger + " --planner checkpoint:segments=";
+  EXPECT_EQ(json(segments + "1")["recomputed_ops"], 0);
+  EXPECT_GT(json(segments + "4")["recomputed_ops"], 0);
+  const std::string again = "plan " + kLarger + " --planner superneurons:recompute=";
+  EXPECT_GT(json(again + "memory")["recomputed_ops"], json(again + "speed")["recomputed_ops"]);
+  EXPECT_NE(run(ratio + "1").out.find("offload-ratio:ratio=1\n"), std::string::npos);
+  EXPECT_EQ(train("--steps 1 --planner superneurons:recompute=memory")["planner_options"], (Json{{"recompute", "memory"}}));
+  EXPECT_EQ(json("fit " + kSizes + " --memory 1GiB --probe-limit 0 --planners checkpoint:segments=2")["rows"][0]["planner_options"],
+            (Json{{"segments", 2}}));
+}
+
+TEST_F(Cli, ListsPlannersWithTheirOptions) {
+  for (const Json& row : json("planners")["rows"]) {
+    if (row["name"] != "dynprog") continue;
+    EXPECT_EQ(row["options"][0]["name"], "slots");
+    EXPECT_EQ(row["options"][0]["default"], "500");
+    EXPECT_EQ(row["options"][0]["expects"], "a whole number from 1 to 10000");
+  }
+  const std::string out = run("planners").out;
+  EXPECT_NE(out.find("\n  slots "), std::string::npos) << out;
+  EXPECT_NE(out.find("[500]\n"), std::string::npos) << out;
+}
+
 TEST_F(Cli, ComparedPlannersAreInOrder) {
   for (const char* budget : {"", " --memory 95%"}) {
     const Json rows = json("compare " + kLarger + budget)["rows"];

@@ -45,6 +45,13 @@ TEST(ChainOffload, vdnn_takes_the_best_of_all_thresholds) {
   // Four too many: {0, 2} moves 12 bytes, {0, 1, 2} 14.
   EXPECT_EQ(vdnn_offload(chain, 7, 1), (std::vector<bool>{true, false, true, false}));
   EXPECT_FALSE(vdnn_offload(chain, 3, 1));
+  // One threshold alone: at 4 nothing is above, at 2 {1}, at 1 {1, 2} and {1}, below 1/4 all three and {0, 2}.
+  EXPECT_EQ(vdnn_offload(chain, 11, 1, 4), (std::vector<bool>{false, false, false, false}));
+  EXPECT_FALSE(vdnn_offload(chain, 10, 1, 4));
+  EXPECT_EQ(vdnn_offload(chain, 11, 1, 2), (std::vector<bool>{false, true, false, false}));
+  EXPECT_EQ(vdnn_offload(chain, 10, 1, 1), (std::vector<bool>{false, true, false, false}));
+  EXPECT_FALSE(vdnn_offload(chain, 7, 1, 1));
+  EXPECT_EQ(vdnn_offload(chain, 7, 1, 0.2), (std::vector<bool>{true, false, true, false}));
 }
 
 // Every subset of every chain, against search; so is the best of them, and Greedy's relaxation.
