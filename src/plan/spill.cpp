@@ -143,6 +143,7 @@ struct Arrival {
   std::int32_t before = 0;
   std::int32_t earliest = 0;
   std::int32_t in = 0;  // chosen: it is there from before this run
+  bool timed = false;   // `in` is given
 };
 
 // Chooses when pieces end and copies start.
@@ -186,6 +187,7 @@ class Timer {
     double next = std::numeric_limits<double>::infinity();
     for (std::size_t k : order_by(arrivals.size(), [&](std::size_t i) { return -arrivals[i].before; })) {
       Arrival& arrival = arrivals[k];
+      if (arrival.timed) continue;
       next = std::min(next, starts_[at(arrival.before)]) - seconds(arrival.bytes, arrival.tier, device.link_in, device.disk_in);
       // The last run that starts before the copy has to.
       const auto begun = std::upper_bound(starts_.begin(), starts_.begin() + arrival.before + 1, next) - starts_.begin();
@@ -309,7 +311,11 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   std::int64_t total = 0, largest = 0;
   const auto count = [&](std::int64_t bytes) { total += bytes, largest = std::max(largest, bytes); };
   for (ValueId value : homeless) count(bytes_of(request, value));
-  for (const Departure& going : departures) count(lives.all[at(going.life)].bytes);
+  std::vector<std::size_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
+  for (std::size_t k = departures.size(); k-- > 0;) first[at(departures[k].life)] = k;
+  const auto copied = [&](std::size_t k) { return first[at(departures[k].life)] == k; };
+  for (std::size_t k = 0; k < departures.size(); ++k)
+    if (copied(k)) count(lives.all[at(departures[k].life)].bytes);
   Tiers tiers(request, total, largest);
   for (ValueId value : homeless) {
     const auto known = request.homes.find(request.graph.value(value).name);
@@ -318,17 +324,26 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
     if (request.graph.value(ValueId(v)).role == Role::input && only_read_by(request.graph, ValueId(v), choice.on_host))
       plan.home[ValueId(v)] = Tier::host;
-  for (Departure& going : departures) going.tier = tiers.take(lives.all[at(going.life)].bytes);
+  for (std::size_t k = 0; k < departures.size(); ++k) {
+    const std::int32_t life = departures[k].life;
+    departures[k].tier = copied(k) ? tiers.take(lives.all[at(life)].bytes) : departures[first[at(life)]].tier;
+  }
 
   Timer timer(request, lives, tightest);
-  const std::vector<std::int32_t> drops = timer.leave(departures);
+  std::vector<std::int32_t> drops;
+  if (choice.timed)
+    for (const Departure& going : departures) drops.push_back(going.after);
+  else
+    drops = timer.leave(departures);
   std::vector<Arrival> arrivals;
   for (std::size_t k = 0; k < choice.swaps.size(); ++k) {
     const Swap& swap = choice.swaps[k];
-    arrivals.push_back({lives.all[at(swap.life)].bytes, departures[k].tier, swap.before, drops[k] + 1, swap.before});
+    const Life& life = lives.all[at(swap.life)];
+    const std::int32_t use = *std::lower_bound(life.uses.begin(), life.uses.end(), swap.before);
+    arrivals.push_back({life.bytes, departures[k].tier, use, drops[k] + 1, swap.before, choice.timed});
   }
   for (const Visit& visit : visits)
-    arrivals.push_back({visit.bytes, plan.home[visit.value], visit.first, visit.earliest, visit.first});
+    arrivals.push_back({visit.bytes, plan.home[visit.value], visit.first, visit.earliest, visit.first, false});
   timer.come_back(arrivals);
 
   const auto value = [&](std::size_t k) {
@@ -339,7 +354,7 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   std::vector<std::vector<Step>> after(runs.size());
   for (std::size_t k = 0; k < departures.size(); ++k) {
     const Life& life = lives.all[at(departures[k].life)];
-    out[at(life.made + 1)].push_back(k);
+    if (copied(k)) out[at(life.made + 1)].push_back(k);
     after[at(drops[k])].push_back(DropStep{life.value});
   }
   for (const Visit& visit : visits) {

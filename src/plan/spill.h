@@ -6,7 +6,7 @@
 
 namespace outsize {
 
-// A value that waits in a lower tier between two of its uses.
+// A value that waits in a lower tier between two of its uses. One with several such gaps leaves once, and comes back after each.
 struct Swap {
   std::int32_t life = 0;    // index into Lives::all
   std::int32_t after = 0;   // the last run before the gap that reads or makes it
@@ -33,6 +33,9 @@ struct SpillChoice {
   std::vector<bool> on_host = {};
   // Uses of an away value no more runs apart than this are one visit: it stays on the device in between.
   std::int32_t near = 4;
+  // The swaps' own timing holds, to the run, whatever room there is: a value is there until after `after`, and again from before
+  // `before`, which need not be runs that read it.
+  bool timed = false;
 };
 
 // The updates of a graph, by op.

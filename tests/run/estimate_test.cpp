@@ -1,0 +1,60 @@
+// What planners' searches reckon a plan takes, beside what the simulator makes of its program.
+#include "plan/estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "cost/devices.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
+#include "run/trainer.h"
+
+namespace outsize {
+namespace {
+
+struct Case {
+  std::string model;
+  ModelOptions options;
+};
+
+TEST(Estimate, IsNearTheSimulator) {
+  register_ops();
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const std::vector<Case> cases{
+      {"unet2d", {.batch = 2, .image_height = 64, .image_width = 64, .width = 0.25}},
+      {"resnet50", {.batch = 16, .image_height = 64, .image_width = 64}},
+      {"densenet121", {.batch = 8, .image_height = 64, .image_width = 64}},
+      {"bert-base", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.25}},
+  };
+  for (const Case& c : cases) {
+    const StepGraph step = make_training_graph(build_model(c.model, c.options), {});
+    for (const char* device : {"cpu", "titan-rtx"}) {
+      const Profile profile{find_device(device), {}};
+      const auto workspace = [&](const Call& call) { return backend->kernel(call)->workspace_bytes(); };
+      const PlanRequest request{.graph = step.graph, .profile = profile, .storage = backend->storage(), .workspace = workspace};
+      const OpCosts costs = costs_of(request);
+      PrepareOptions options;
+      options.planner = "keep";
+      const std::int64_t whole = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
+      for (const char* planner : {"keep", "vdnn-all", "offload-ratio", "superneurons"}) {
+        options.planner = planner;
+        options.budgets.device = planner == std::string("keep") ? 0 : whole * 85 / 100;
+        std::optional<Prepared> prepared;
+        try {
+          prepared = prepare(step.graph, *backend, profile, options);
+        } catch (const BudgetError&) {
+          continue;
+        }
+        Runs runs;
+        for (const Step& one : prepared->plan.steps)
+          if (const auto* run = std::get_if<RunStep>(&one)) runs.push_back(run->op);
+        const double estimated = estimated_seconds(request, lives_of(request, costs, runs), prepared->plan);
+        const double ratio = estimated / prepared->predicted.seconds;
+        EXPECT_NEAR(ratio, 1, 0.05) << c.model << " " << device << " " << planner;
+        std::printf("%-16s %-10s %-14s estimated / simulated %.4f\n", c.model.c_str(), device, planner, ratio);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outsize
