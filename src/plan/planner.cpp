@@ -9,6 +9,7 @@
 #include "plan/offload_ratio.h"
 #include "plan/recompute_cheap.h"
 #include "plan/superneurons.h"
+#include "plan/tflms.h"
 #include "plan/vdnn.h"
 #include "plan/vdnn_all.h"
 #include "plan/vdnn_conv.h"
@@ -31,6 +32,8 @@ const std::vector<Planner>& planners() {
        "results of matrix products wait in host memory, cheap ones are made again",
        plan_superneurons,
        {kSuperneuronsRecompute}},
+      {"tflms", "values that backward reads wait in host memory, and come back some levels of ops early", plan_tflms,
+       tflms_options()},
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},

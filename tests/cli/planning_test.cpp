@@ -72,13 +72,13 @@ TEST_F(Cli, ARowIsAPlansAnswer) {
 // A comma stands between planners and between options. `planner` stays the plain name.
 TEST_F(Cli, PlannersTakeOptions) {
   const Json compared =
-      json("compare " + kLarger + " --planners offload-ratio:ratio=1,keep,dynprog:slots=100");
+      json("compare " + kLarger + " --planners offload-ratio:ratio=1,keep,tflms:lb=2,n_tensors=3,excl_types=relu");
   std::map<std::string, Json> options;
   for (const Json& row : compared["rows"]) options[row["planner"]] = row["planner_options"];
   EXPECT_EQ(options, (std::map<std::string, Json>{
                          {"keep", Json::object()},
                          {"offload-ratio", {{"ratio", 1.0}}},
-                         {"dynprog", {{"slots", 100}}},
+                         {"tflms", {{"excl_types", Json::array({"relu"})}, {"n_tensors", 3}, {"lb", 2}}},
                      }));
   const std::string ratio = "plan " + kLarger + " --planner offload-ratio:ratio=";
   EXPECT_EQ(json(ratio + "0")["swapped_bytes"], 0);

@@ -357,6 +357,8 @@ const Case kCases[]{
     {"planner_options_missing", "plan good.graph --planner dynprog:", 2, "planner dynprog: expected OPTION=VALUE after the colon"},
     {"planner_without_options", "plan good.graph --planner keep:slots=3", 2,
      "planner keep has no options, so that it takes no 'slots=3'"},
+    {"planner_scope", "plan good.graph --planner tflms:excl_scopes=layer9", 2,
+     "planner tflms: excl_scopes: tiny has no op of scope 'layer9'"},
     {"compare_planner_option", "compare good.graph --planners keep,dynprog:slots=0", 2,
      "planner dynprog: slots: '0' is not a whole number from 1 to 10000"},
     {"fit_option_of_none", "fit good.graph --planners keep,slots=3", 2, "planner keep has no options"},
