@@ -1,6 +1,7 @@
 #include "plan/planner.h"
 
 #include "base/text.h"
+#include "plan/autoswap.h"
 #include "plan/checkpoint.h"
 #include "plan/dynprog.h"
 #include "plan/fairscale.h"
@@ -34,6 +35,10 @@ const std::vector<Planner>& planners() {
        {kSuperneuronsRecompute}},
       {"tflms", "values that backward reads wait in host memory, and come back some levels of ops early", plan_tflms,
        tflms_options()},
+      {"autoswap",
+       "activations leave by scores of how long, how large and at what load they are absent",
+       plan_autoswap,
+       {kAutoswapScore}},
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},

@@ -35,7 +35,7 @@ TEST(Estimate, IsNearTheSimulator) {
       PrepareOptions options;
       options.planner = "keep";
       const std::int64_t whole = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
-      for (const char* planner : {"keep", "vdnn-all", "offload-ratio", "superneurons", "tflms"}) {
+      for (const char* planner : {"keep", "vdnn-all", "offload-ratio", "superneurons", "tflms", "autoswap"}) {
         options.planner = planner;
         options.budgets.device = planner == std::string("keep") ? 0 : whole * 85 / 100;
         std::optional<Prepared> prepared;
