@@ -14,6 +14,18 @@ namespace {
 
 using Kind = PlannerOption::Kind;
 
+// The parts of a text between separators; none where it is empty.
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  if (text.empty()) return parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
 bool takes(const PlannerOption& option, std::string_view text) {
   const auto in_range = [&](double number) { return number >= option.least && number <= option.most; };
   std::int64_t integer = 0;
@@ -31,17 +43,6 @@ bool takes(const PlannerOption& option, std::string_view text) {
 }
 
 }  // namespace
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  if (text.empty()) return parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 std::string expected_by(const PlannerOption& option) {
   if (option.kind == Kind::word) return fmt::format("one of {}", fmt::join(split(option.words, '|'), ", "));

@@ -62,7 +62,4 @@ class PlannerOptions {
   std::vector<Given> given_;
 };
 
-// The parts of a text between separators; none where it is empty.
-std::vector<std::string> split(std::string_view text, char separator);
-
 }  // namespace outsize
