@@ -29,7 +29,7 @@ constexpr NamedField kFields[] = {
     {"full_duplex", &Device::full_duplex},
     {"disk_out", &Device::disk_out},
     {"disk_in", &Device::disk_in},
-    {"host_bandwidth", &Device::host_bandwidth},
+    {"host_bandwidth", &Device::host_bandwidth, Least::zero},
     {"launch_seconds", &Device::launch_seconds, Least::zero},
     {"kernel_overlap", &Device::kernel_overlap, Least::one},
     {"copy_overlap", &Device::copy_overlap, Least::one},
