@@ -172,11 +172,11 @@ TEST_F(Fitted, BatchOfAFile) {
 
 TEST_F(Fitted, Depth) {
   const std::string rest = " --width 0.125 --image 32 --batch 4 --classes 5 --planners keep ";
-  const std::int64_t deeper = json("plan resnet101 --width 0.125 --image 32 --batch 4 --classes 5 --planner keep")["peak_bytes"];
+  const std::int64_t deeper = json("plan resnet101 --width 0.125 --image 32 --batch 4 --classes 5 --planner keep")["keep_peak_bytes"];
   const Json row = json(fmt::format("fit resnet18{} --by depth --memory {}", rest, deeper))["rows"][0];
   EXPECT_EQ(row["largest"], 101);
   EXPECT_EQ(row["model"], "resnet101");
-  EXPECT_EQ(row["peak_bytes"], deeper);
+  EXPECT_LE(row["peak_bytes"], deeper);
   EXPECT_EQ(json(fmt::format("fit resnet152{} --by depth --memory {}", rest, deeper - 1))["rows"][0]["largest"], 50);
 }
 
