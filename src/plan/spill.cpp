@@ -226,10 +226,25 @@ class Timer {
   std::vector<double> starts_;  // of each run, if none ever waited
 };
 
+// The most that an update run by the host takes of its memory at once, wherever its values live.
+std::int64_t largest_update(const PlanRequest& request, const SpillChoice& choice) {
+  std::int64_t largest = 0;
+  for (std::size_t p = 0; p < choice.runs.size(); ++p) {
+    if (!runs_on_host(choice, static_cast<std::int32_t>(p))) continue;
+    const Op& op = request.graph.op(choice.runs[p]);
+    std::int64_t bytes = 0;
+    for (ValueId input : op.inputs) bytes += bytes_of(request, input);
+    for (ValueId output : op.outputs)
+      if (!request.graph.value(output).version_of) bytes += bytes_of(request, output);
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
 // Host memory first; what does not fit there any more goes to disk, where the request allows it.
 class Tiers {
  public:
-  // `largest`: what goes to disk passes through host memory, a value at a time.
+  // `largest`: what goes to disk passes through host memory, so much of it at a time.
   Tiers(const PlanRequest& request, std::int64_t total, std::int64_t largest)
       : request_(request), left_(request.host_budget - (request.spill && total > request.host_budget ? largest : 0)) {}
   Tier take(std::int64_t bytes) {
@@ -316,6 +331,7 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   const auto copied = [&](std::size_t k) { return first[at(departures[k].life)] == k; };
   for (std::size_t k = 0; k < departures.size(); ++k)
     if (copied(k)) count(lives.all[at(departures[k].life)].bytes);
+  largest = std::max(largest, largest_update(request, choice));
   Tiers tiers(request, total, largest);
   for (ValueId value : homeless) {
     const auto known = request.homes.find(request.graph.value(value).name);

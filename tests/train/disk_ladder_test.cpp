@@ -81,11 +81,12 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
         try {
           const Prepared in_host = ladder.prepare_by(planner.name, budgets);
           if (!spills(in_host)) continue;
-          // Half of what it takes, then hardly more than its largest value.
+          // Three quarters of what it takes, half of it, then hardly more than its largest value.
           std::int64_t largest = 0;
           for (const Piece& piece : in_host.program.pieces)
             if (piece.tier == Tier::host) largest = std::max(largest, piece.bytes);
-          for (const std::int64_t host : {in_host.program.peak_bytes[1] / 2, largest + kAlignment}) {
+          const std::int64_t most = in_host.program.peak_bytes[1];
+          for (const std::int64_t host : {most * 3 / 4, most / 2, largest + kAlignment}) {
             Budgets less = budgets;
             less.host = std::max(host, largest + 2 * kCanaryBytes);
             Prepared prepared = ladder.prepare_by(planner.name, less);
