@@ -88,7 +88,7 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
   };
   constexpr std::array<Words, 3> kWords{
       Words{"--memory", "device memory", "given"},
-      {"--host-memory", "host memory", "of --host-memory, which --spill DIR relieves of all but the largest value"},
+      {"--host-memory", "host memory", "of --host-memory, which --spill DIR relieves of all but what is used at once"},
       {"--spill-limit", "disk", "of --spill-limit"}};
   const std::int64_t margin = options.canary_bytes == 0 ? 0 : align_up(options.canary_bytes, kAlignment);
   std::vector<std::int32_t> last(program.pieces.size());  // of the whole in-place chain, at its root
