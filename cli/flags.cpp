@@ -99,7 +99,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                "extents of an image or volume [the model's]; own: each sample's own, with --batch 1")
            ->type_name("H[xW[xD]]|own"));
   note(add_integer(command, "--seq", flags.options.sequence, 1, "tokens a sample [the model's]"));
-  note(add_integer(command, "--classes", flags.options.classes, 1, "classes, or the vocabulary of a language model [the model's]"));
+  note(add_integer(command, "--classes", flags.options.classes, 1, "classes, or the vocabulary of a language model [the data's or the model's]"));
   note(add_number(command, "--width", flags.options.width, 1e-6, "factor on every hidden channel count [1]"));
   note(add_number(command, "--dropout", flags.options.dropout, kShare, "every dropout rate of the model [as published]"));
   note(add_number(command, "--label-smoothing", flags.options.label_smoothing, kShare,
