@@ -378,13 +378,17 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
     after[at(visit.last)].push_back(DropStep{visit.next ? visit.next : visit.value});
   }
   for (std::size_t k = 0; k < arrivals.size(); ++k) in[at(arrivals[k].in)].push_back(k);
-  for (std::size_t p = 0; p < runs.size(); ++p) {
+  const auto leave = [&](std::size_t p) {
     for (std::size_t k : out[p]) plan.steps.push_back(OutStep{lives.all[at(departures[k].life)].value, departures[k].tier});
+  };
+  leave(0);
+  for (std::size_t p = 0; p < runs.size(); ++p) {
     // The first needed goes first.
     std::stable_sort(in[p].begin(), in[p].end(),
                      [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
     for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
     plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
+    leave(p + 1);  // before the drops: what is not read again before its gap may be dropped at once
     plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
   }
   return plan;
