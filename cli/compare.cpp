@@ -30,7 +30,7 @@ void print_table(const Session& session, const PrepareOptions& options, const Ya
   fmt::print("{}\n", session.describe());
   fmt::print("{} on {}; keep takes {} and {}, no plan less than {}\n\n", format_bytes(options.budgets.device),
              session.profile.device.name, format_bytes(yardstick.keep_peak_bytes), format_seconds(yardstick.keep_seconds),
-             format_seconds(yardstick.lower_bound_seconds));
+             format_seconds(yardstick.bounds.seconds));
   Table table(
       {"planner", "fits", "peak", "missing", "step", "of keep", "of bound", "swapped", "recomputed", "tiles", "planned in"});
   for (const PlanRow& row : rows) {
@@ -39,7 +39,7 @@ void print_table(const Session& session, const PrepareOptions& options, const Ya
     if (row.fits)
       table.row({name, "yes", format_bytes(row.peak_bytes[0]), none, format_seconds(row.step_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
-                 fmt::format("{:.3f}", row.step_seconds / yardstick.lower_bound_seconds), format_bytes(row.figures.swapped_bytes),
+                 fmt::format("{:.3f}", row.step_seconds / bound_seconds(yardstick, row)), format_bytes(row.figures.swapped_bytes),
                  fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
     else
       table.row({name, "no", row.missing_bytes ? format_bytes(row.peak_bytes[0]) : none,
@@ -66,8 +66,8 @@ int compare(const Flags& flags) {
   Progress progress(!flags.common.json);
   progress.show("planning with keep");
   std::optional<Prepared> keep = prepare_keep(session);
-  const Yardstick yardstick = yardstick_of(session, *keep);
   PrepareOptions options = resolve_for_device(session, flags.plan, &keep);
+  const Yardstick yardstick = yardstick_of(session, options, *keep);
   keep.reset();
 
   std::vector<PlanRow> rows;

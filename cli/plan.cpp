@@ -27,8 +27,8 @@ void print_summary(const Session& session, const PrepareOptions& options, const 
   summary.row("beside keep", fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
                                          static_cast<double>(row.peak_bytes[0]) / static_cast<double>(yardstick.keep_peak_bytes),
                                          format_bytes(yardstick.keep_peak_bytes)));
-  summary.row("beside the bound", fmt::format("{:.3f} of {}", row.step_seconds / yardstick.lower_bound_seconds,
-                                              format_seconds(yardstick.lower_bound_seconds)));
+  const double bound = bound_seconds(yardstick, row);
+  summary.row("beside the bound", fmt::format("{:.3f} of {}", row.step_seconds / bound, format_seconds(bound)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(row.figures.swapped_bytes)));
   summary.row("recomputed", fmt::format("{} ops a step", row.figures.recomputed_ops));
   summary.row("tiles", fmt::format("{}", row.figures.tiles));
@@ -43,8 +43,8 @@ int plan(const Flags& flags) {
   const ValueId explained = flags.explain.empty() ? ValueId() : find_explained(session.training.graph, flags.explain);
 
   std::optional<Prepared> keep = prepare_keep(session);
-  const Yardstick yardstick = yardstick_of(session, *keep);
   const PrepareOptions options = resolve_for_device(session, flags.plan, &keep);
+  const Yardstick yardstick = yardstick_of(session, options, *keep);
   std::optional<Prepared> prepared;
   try {
     prepared = prepare_or_advise(session, options, rebuild_of(flags.model, flags.training));

@@ -8,10 +8,14 @@
 
 namespace outsize::cli {
 
-Yardstick yardstick_of(const Session& session, const Prepared& keep) {
+Yardstick yardstick_of(const Session& session, const PrepareOptions& options, const Prepared& keep) {
   return {.keep_peak_bytes = keep.program.peak_bytes[0],
           .keep_seconds = keep.predicted.seconds,
-          .lower_bound_seconds = lower_bound_seconds(session.training.graph, session.profile)};
+          .bounds = lower_bounds(session.training.graph, *session.backend, session.profile, options)};
+}
+
+double bound_seconds(const Yardstick& yardstick, const PlanRow& row) {
+  return row.figures.tiles > 0 ? yardstick.bounds.tiled_seconds : yardstick.bounds.seconds;
 }
 
 PlanRow row_of(const PrepareOptions& options, const Prepared& prepared) {
@@ -67,7 +71,7 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
                                 {"missing_bytes", nullptr},
                                 {"keep_peak_bytes", yardstick.keep_peak_bytes},
                                 {"keep_step_s", yardstick.keep_seconds},
-                                {"lower_bound_s", yardstick.lower_bound_seconds},
+                                {"lower_bound_s", bound_seconds(yardstick, row)},
                                 {"peak_bytes", nullptr},
                                 {"plan_seconds", nullptr}};
   if (row.plan_seconds) object["plan_seconds"] = *row.plan_seconds;
@@ -79,7 +83,7 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
     object["host_bytes"] = row.peak_bytes[1];
     object["disk_bytes"] = row.peak_bytes[2];
     object["step_s"] = row.step_seconds;
-    object["ratio_to_bound"] = row.step_seconds / yardstick.lower_bound_seconds;
+    object["ratio_to_bound"] = row.step_seconds / bound_seconds(yardstick, row);
     object["ratio_to_keep"] = row.step_seconds / yardstick.keep_seconds;
     object["swapped_bytes"] = row.figures.swapped_bytes;
     object["recomputed_ops"] = row.figures.recomputed_ops;

@@ -11,9 +11,9 @@ namespace outsize::cli {
 struct Yardstick {
   std::int64_t keep_peak_bytes = 0;
   double keep_seconds = 0;
-  double lower_bound_seconds = 0;
+  LowerBounds bounds;
 };
-Yardstick yardstick_of(const Session& session, const Prepared& keep);
+Yardstick yardstick_of(const Session& session, const PrepareOptions& options, const Prepared& keep);
 
 // What one planner makes of a budget: what its plan costs, or why there is none.
 struct PlanRow {
@@ -28,6 +28,8 @@ struct PlanRow {
   PlanFigures figures;
   std::string refusal;
 };
+// What no plan of its kind, with or without tiles, can be faster than.
+double bound_seconds(const Yardstick& yardstick, const PlanRow& row);
 PlanRow row_of(const PrepareOptions& options, const Prepared& prepared);
 PlanRow row_of(const PrepareOptions& options, const BudgetError& error);
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "backend/host_memory.h"
+#include "plan/bounds.h"
 #include "plan/lives.h"
 #include "program/lower.h"
 #include "run/simulator.h"
@@ -26,6 +27,18 @@ std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
   return homes;
 }
 
+PlanRequest request_of(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options) {
+  return {.graph = graph,
+          .profile = profile,
+          .storage = backend.storage(),
+          .device_budget = options.budgets.device,
+          .host_budget = options.budgets.host,
+          .disk_budget = options.budgets.disk,
+          .homes = homes_of(options.layout),
+          .spill = options.budgets.spill,
+          .workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); }};
+}
+
 std::int64_t repetitions(const Program& program, std::size_t instruction) {
   for (const Loop& loop : program.loops)
     if (static_cast<std::size_t>(loop.begin) <= instruction && instruction < static_cast<std::size_t>(loop.end)) return loop.count;
@@ -40,17 +53,7 @@ bool moves_between_tiers(Action action) {
 class Planning {
  public:
   Planning(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options)
-      : graph_(graph),
-        options_(options),
-        request_{.graph = graph,
-                 .profile = profile,
-                 .storage = backend.storage(),
-                 .device_budget = options.budgets.device,
-                 .host_budget = options.budgets.host,
-                 .disk_budget = options.budgets.disk,
-                 .homes = homes_of(options.layout),
-                 .spill = options.budgets.spill,
-                 .workspace = [&backend](const Call& call) { return backend.kernel(call)->workspace_bytes(); }} {
+      : graph_(graph), options_(options), request_(request_of(graph, backend, profile, options)) {
     if (!options.plan_text.empty()) return;
     const PlannerChoice choice = choose_planner(options.planner);
     planner_ = &choice.planner;
@@ -196,10 +199,12 @@ double op_seconds(const Graph& graph, const Op& op, const Profile& profile) {
   return profile.seconds_of({site, boxes, owned});
 }
 
-double lower_bound_seconds(const Graph& graph, const Profile& profile) {
-  double seconds = 0;
-  for (const Op& op : graph.ops()) seconds += op_seconds(graph, op, profile);
-  return seconds;
+LowerBounds lower_bounds(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options) {
+  const PlanRequest request = request_of(graph, backend, profile, options);
+  const Work work = work_of(request);
+  const Device& device = profile.device;
+  return {.seconds = lower_bound_seconds(work, {limit_of(request), device.link_out, device.link_in}),
+          .tiled_seconds = lower_bound_seconds(work, {})};
 }
 
 std::int64_t free_device_bytes() { return available_bytes(); }

@@ -57,8 +57,12 @@ PlanFigures figures_of(const Prepared& prepared);
 // The time of an op run once on whole values.
 double op_seconds(const Graph& graph, const Op& op, const Profile& profile);
 
-// No plan can be faster than every op of the graph run once, one after another.
-double lower_bound_seconds(const Graph& graph, const Profile& profile);
+// No plan within the device's budget can be faster (docs/bounds.md).
+struct LowerBounds {
+  double seconds = 0;        // one without tiles
+  double tiled_seconds = 0;  // one with tiles: every op once, one after another
+};
+LowerBounds lower_bounds(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options);
 
 // What the backend's device has free now: the budget when none is given.
 std::int64_t free_device_bytes();
