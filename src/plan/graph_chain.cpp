@@ -70,6 +70,8 @@ GraphChain chain_of(const PlanRequest& request) {
   std::vector<std::int64_t> sums(layers + 1);  // of x_0 … x_i
   std::partial_sum(chain.x.begin(), chain.x.end(), sums.begin());
   const std::vector<std::int64_t> bytes = made.lives.bytes();
+  made.forward_bytes.assign(layers, 0);
+  made.backward_bytes.assign(layers, 0);
   std::size_t layer = 0;
   bool backward = false;
   for (std::size_t p = 0; p < made.runs.size(); ++p) {
@@ -82,6 +84,8 @@ GraphChain chain_of(const PlanRequest& request) {
     const std::int64_t counted = sums[layer + 1] + (backward ? chain.y[layer] + chain.y[layer + 1] : 0);
     std::int64_t& extra = (backward ? chain.backward_extra : chain.forward_extra)[layer];
     extra = std::max(extra, bytes[p] - made.fixed - counted);
+    std::int64_t& most = (backward ? made.backward_bytes : made.forward_bytes)[layer];
+    most = std::max(most, bytes[p] - made.fixed);
   }
   return made;
 }

@@ -12,8 +12,9 @@ struct GraphChain {
   Chain chain;
   Runs runs;
   Lives lives;
-  std::vector<std::vector<Swap>> swaps;  // of each x_i
-  std::int64_t fixed = 0;                // bytes that are there throughout: the budget of the chain is less by these
+  std::vector<std::vector<Swap>> swaps;                     // of each x_i
+  std::vector<std::int64_t> forward_bytes, backward_bytes;  // by layer: the most during it, without the fixed ones
+  std::int64_t fixed = 0;  // bytes that are there throughout: the budget of the chain is less by these
 };
 GraphChain chain_of(const PlanRequest& request);
 
