@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "graph/opdef.h"
+#include "graph/storage.h"
 #include "plan/recompute.h"
 #include "plan/spill.h"
 
@@ -10,10 +12,35 @@ namespace outsize {
 
 namespace {
 
-Plan superneurons(const PlanRequest& request, const OpCosts& costs, const std::vector<bool>& cheap, Again again) {
-  const Runs runs = with_recomputation(request.graph, cheap, again);
+// How often the room for results made again is halved in search of the most that fits.
+constexpr int kHalvings = 8;
+
+Plan superneurons(const PlanRequest& request, const OpCosts& costs, const Runs& runs) {
   const Lives lives = lives_of(request, costs, runs);
   return spill_plan(request, "superneurons", lives, {runs, activation_gaps(request.graph, runs, lives)});
+}
+
+// Holds as much of what is made again as fits, from nothing (which must fit) on.
+Plan with_largest_cache(const PlanRequest& request, const OpCosts& costs, const std::vector<bool>& cheap) {
+  const Graph& graph = request.graph;
+  Plan best = superneurons(request, costs, with_recomputation(graph, cheap, Again::remade));
+  RecomputeCache cache;
+  std::int64_t fits = 0, too_much = 0;  // bytes of the cache
+  for (std::int64_t v = 0; v < graph.value_count(); ++v) {
+    const ValueType& type = graph.value(ValueId(v)).type;
+    cache.bytes.push_back(align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment));
+    if (cheap[static_cast<std::size_t>(v)]) too_much += cache.bytes.back();
+  }
+  for (int step = 0; step < kHalvings; ++step) {
+    cache.capacity = fits + (too_much - fits) / 2;
+    try {
+      best = superneurons(request, costs, with_recomputation(graph, cheap, Again::cached, cache));
+      fits = cache.capacity;
+    } catch (const BudgetError&) {
+      too_much = cache.capacity;
+    }
+  }
+  return best;
 }
 
 }  // namespace
@@ -36,12 +63,13 @@ Plan plan_superneurons(const PlanRequest& request) {
   const OpCosts costs = costs_of(request);
   if (request.options.has(kSuperneuronsRecompute)) {
     const bool speed = request.options.word(kSuperneuronsRecompute) == "speed";
-    return superneurons(request, costs, cheap, speed ? Again::held : Again::remade);
+    return superneurons(request, costs, with_recomputation(graph, cheap, speed ? Again::held : Again::remade));
   }
+  // The more is held, the less is made again.
   try {
-    return superneurons(request, costs, cheap, Again::held);
+    return superneurons(request, costs, with_recomputation(graph, cheap, Again::held));
   } catch (const BudgetError&) {
-    return superneurons(request, costs, cheap, Again::remade);
+    return with_largest_cache(request, costs, cheap);
   }
 }
 

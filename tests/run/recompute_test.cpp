@@ -1,0 +1,93 @@
+// Recomputation: what is made again, and for how much memory.
+#include "plan/recompute.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost/devices.h"
+#include "graph/opdef.h"
+#include "graph/storage.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
+#include "run/prepare.h"
+#include "run/step_graph.h"
+
+namespace outsize {
+namespace {
+
+class Recomputed : public testing::TestWithParam<const char*> {
+ protected:
+  static StepGraph step_of(const std::string& name) {
+    register_ops();
+    ModelOptions options{.batch = 4, .classes = 10, .width = 0.125};
+    if (name == "gpt2")
+      options.sequence = 64;
+    else
+      options.image_height = options.image_width = 64;
+    return make_training_graph(build_model(name, options), {});
+  }
+
+  Prepared prepare_by(std::string_view planner, std::int64_t budget) {
+    PrepareOptions options;
+    options.planner = planner;
+    options.budgets.device = budget;
+    return prepare(step_.graph, *backend_, profile_, options);
+  }
+
+  StepGraph step_ = step_of(GetParam());
+  std::unique_ptr<Backend> backend_ = make_backend("cpu", 2);
+  Profile profile_{find_device("cpu"), {}, {}};
+};
+
+TEST_P(Recomputed, ACacheIsBetweenHoldingAllAndHoldingNothing) {
+  const Graph& graph = step_.graph;
+  const PlanRequest request{.graph = graph, .profile = profile_, .storage = backend_->storage()};
+  const OpCosts costs = costs_of(request);
+  // Everything that forward makes.
+  const std::vector<bool> dropped(static_cast<std::size_t>(graph.value_count()), true);
+  RecomputeCache cache;
+  std::int64_t all = 0;
+  for (const Value& value : graph.values()) {
+    cache.bytes.push_back(stored_bytes(request.storage, value.type, value.type.shape));
+    all += cache.bytes.back();
+  }
+  const auto peak = [&](const Runs& runs) {
+    const std::vector<std::int64_t> bytes = lives_of(request, costs, runs).bytes();
+    return *std::max_element(bytes.begin(), bytes.end());
+  };
+  const auto cached = [&](std::int64_t capacity) {
+    cache.capacity = capacity;
+    return with_recomputation(graph, dropped, Again::cached, cache);
+  };
+  const Runs held = with_recomputation(graph, dropped, Again::held), remade = with_recomputation(graph, dropped, Again::remade);
+  EXPECT_EQ(cached(0), remade);
+  EXPECT_LT(held.size(), remade.size());
+  EXPECT_GT(peak(held), peak(remade));
+  int between = 0;
+  for (const int parts : {1, 4, 16, 64, 256}) {
+    const Runs runs = cached(all / parts);
+    EXPECT_LE(held.size(), runs.size()) << parts;
+    EXPECT_GE(remade.size(), runs.size()) << parts;
+    EXPECT_LE(peak(runs), peak(remade) + all / parts) << parts;
+    between += held.size() < runs.size() && runs.size() < remade.size();
+  }
+  EXPECT_GT(between, 0);
+}
+
+// Two segments make half of forward again, more segments more: a tenth less memory takes less than that.
+TEST_P(Recomputed, CheckpointsMakeNoMoreAgainThanTheyMust) {
+  const Prepared keep = prepare_by("keep", 0);
+  double forward = 0;
+  for (const Op& op : step_.graph.ops())
+    if (op.phase == Phase::forward) forward += op_seconds(step_.graph, op, profile_);
+  const Prepared checkpoint = prepare_by("checkpoint", keep.program.peak_bytes[0] * 9 / 10);
+  EXPECT_GT(figures_of(checkpoint).recomputed_ops, 0);
+  EXPECT_LT(checkpoint.predicted.seconds, keep.predicted.seconds + 0.35 * forward);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Recomputed, testing::Values("resnet18", "densenet121", "gpt2"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace outsize
