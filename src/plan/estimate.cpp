@@ -63,10 +63,14 @@ class Estimate {
       bytes_[at(v)] = align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
     }
     find_stays();
+    std::int64_t resident = lives.persistent;
+    for (const auto& [value, tier] : plan.home)
+      if (graph_.value(value).persistent()) resident -= bytes_[at(value.index)];
+    budget_ = request.device_budget - resident;
   }
 
   double run() {
-    Room room(most_bytes());
+    Room room(std::max(most_bytes(), budget_));
     std::vector<double> below(bytes_.size(), 0);  // by value: when its copy in a lower tier is whole
     double compute = 0, out = 0, in = 0, disk_out = 0, disk_in = 0;
     std::fill(newest_.begin(), newest_.end(), kNone);
@@ -187,7 +191,7 @@ class Estimate {
     return bytes;
   }
 
-  // The most that stays and workspace take at once.
+  // The most that stays and workspace take at once: of the budget they leave the rest to be packed into.
   std::int64_t most_bytes() const {
     std::int64_t live = 0, most = 0;
     for (std::int32_t k : first_) live += stays_[at(k)].bytes;
@@ -203,6 +207,7 @@ class Estimate {
   const Graph& graph_;
   const Device& device_;
   const Lives& lives_;
+  std::int64_t budget_ = 0;  // beside what is persistent
   const Plan& plan_;
   std::vector<std::int64_t> bytes_;   // by value
   std::vector<std::int32_t> newest_;  // by value: its stay

@@ -388,8 +388,14 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
                      [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
     for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
     plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
-    leave(p + 1);  // before the drops: what is not read again before its gap may be dropped at once
-    plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
+    // What is not read before its gap may be dropped as soon as it has begun to leave; everything else makes room at once.
+    const auto stays = std::stable_partition(after[p].begin(), after[p].end(), [&](const Step& step) {
+      const auto* drop = std::get_if<DropStep>(&step);
+      return !drop || request.graph.value(drop->value).producer != runs[p];
+    });
+    plan.steps.insert(plan.steps.end(), after[p].begin(), stays);
+    leave(p + 1);
+    plan.steps.insert(plan.steps.end(), stays, after[p].end());
   }
   return plan;
 }
