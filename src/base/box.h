@@ -50,8 +50,16 @@ struct Box {
     for (int i = 0; i < rank(); ++i) extents.push_back(extent(i));
     return extents;
   }
-  std::int64_t elements() const { return shape().product(); }
-  bool empty() const { return elements() == 0; }
+  std::int64_t elements() const {
+    std::int64_t total = 1;
+    for (int i = 0; i < rank(); ++i) total *= extent(i);
+    return total;
+  }
+  bool empty() const {
+    for (int i = 0; i < rank(); ++i)
+      if (hi[i] <= lo[i]) return true;
+    return false;
+  }
   bool contains(const Box& inner) const {
     if (inner.empty()) return true;
     for (int i = 0; i < rank(); ++i)

@@ -370,7 +370,10 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   std::vector<std::vector<Step>> after(runs.size());
   for (std::size_t k = 0; k < departures.size(); ++k) {
     const Life& life = lives.all[at(departures[k].life)];
-    if (copied(k)) out[at(life.made + 1)].push_back(k);
+    if (copied(k) && drops[k] == life.made)  // nothing reads it before its gap: it leaves before its drop
+      after[at(life.made)].push_back(OutStep{life.value, departures[k].tier});
+    else if (copied(k))
+      out[at(life.made + 1)].push_back(k);
     after[at(drops[k])].push_back(DropStep{life.value});
   }
   for (const Visit& visit : visits) {
@@ -378,24 +381,14 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
     after[at(visit.last)].push_back(DropStep{visit.next ? visit.next : visit.value});
   }
   for (std::size_t k = 0; k < arrivals.size(); ++k) in[at(arrivals[k].in)].push_back(k);
-  const auto leave = [&](std::size_t p) {
-    for (std::size_t k : out[p]) plan.steps.push_back(OutStep{lives.all[at(departures[k].life)].value, departures[k].tier});
-  };
-  leave(0);
   for (std::size_t p = 0; p < runs.size(); ++p) {
+    for (std::size_t k : out[p]) plan.steps.push_back(OutStep{lives.all[at(departures[k].life)].value, departures[k].tier});
     // The first needed goes first.
     std::stable_sort(in[p].begin(), in[p].end(),
                      [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
     for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
     plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
-    // What is not read before its gap may be dropped as soon as it has begun to leave; everything else makes room at once.
-    const auto stays = std::stable_partition(after[p].begin(), after[p].end(), [&](const Step& step) {
-      const auto* drop = std::get_if<DropStep>(&step);
-      return !drop || request.graph.value(drop->value).producer != runs[p];
-    });
-    plan.steps.insert(plan.steps.end(), after[p].begin(), stays);
-    leave(p + 1);
-    plan.steps.insert(plan.steps.end(), stays, after[p].end());
+    plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
   }
   return plan;
 }
