@@ -278,7 +278,7 @@ TEST(Bounds, are_never_above_the_best_schedule) {
   Random random(41);
   int fitting = 0, longer = 0, above_the_ops = 0, met = 0;
   for (int n = 0; n < 800; ++n) {
-    const Work work = random_training(random, n % 100 == 0 ? 4 : 2 + n % 2, 1 + n / 2 % 3);
+    const Work work = random_training(random, n % 200 == 0 ? 4 : 2 + n % 2, 1 + n / 2 % 3);
     int all = 0, whole = 0, least = 1;
     for (const Work::Op& op : work.ops) {
       all += static_cast<int>(op.seconds);

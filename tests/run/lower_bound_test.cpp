@@ -18,7 +18,6 @@ struct Case {
 const std::vector<Case> kCases{
     {"vgg16", {.batch = 2, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25}},
     {"resnet50", {.batch = 8, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125}},
-    {"densenet121", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.5}},
     {"unet2d", {.batch = 2, .image_height = 64, .image_width = 64, .width = 0.25}},
     {"gpt2", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}},
 };
@@ -45,7 +44,7 @@ TEST(LowerBound, NoPlannerIsFaster) {
       options.planner = "keep";
       const std::int64_t whole = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
       double more = 0;  // the bound of the budget before
-      for (const int percent : {100, 75, 50, 35}) {
+      for (const int percent : {75, 50, 35}) {
         options.budgets.device = whole * percent / 100;
         const LowerBounds bounds = lower_bounds(step.graph, *backend, profile, options);
         EXPECT_GE(bounds.seconds, bounds.tiled_seconds);
