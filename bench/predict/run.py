@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Predicts the training step of several models and runs it, and prints how far the two are apart.
 
-    bench/predict/run.py [--outsize build/release/outsize] [--output bench/results/predict.txt]
+    bench/predict/run.py [--outsize build/release/outsize] [--planner NAME]... [--output bench/results/predict.txt]
 
 Each round begins with nothing measured: `outsize plan --profile measured` times every op of the model, one by one, and predicts;
 then `outsize train` makes some steps with the same plan, of which the first does not count. What a description of the processor
@@ -30,10 +30,10 @@ MODELS = [
 ]
 
 
-def one_round(arguments, model, batch, extent):
+def one_round(arguments, planner, model, batch, extent):
     """What is predicted from measured ops and from the roofline, and the median step."""
     same = [model, "--batch", str(batch), size_flag(model), str(extent), "--threads", str(arguments.threads), "--json"]
-    same += (["--plan", arguments.plan] if arguments.plan else ["--planner", arguments.planner]) + arguments.extra
+    same += (["--plan", arguments.plan] if arguments.plan else ["--planner", planner]) + arguments.extra
     with tempfile.TemporaryDirectory() as folder:
         cache = {"XDG_CACHE_HOME": folder}
         plan = output_of([arguments.outsize, "plan", *same, "--profile", "measured"], cache)
@@ -42,29 +42,30 @@ def one_round(arguments, model, batch, extent):
     return plan, roofline["step_s"], statistics.median(train["step_seconds"][1:])
 
 
-def row_of(arguments, task):
-    rounds = [one_round(arguments, *task) for _ in range(arguments.rounds)]
+def row_of(arguments, planner, task):
+    rounds = [one_round(arguments, planner, *task) for _ in range(arguments.rounds)]
     measured = statistics.median(seconds for _, _, seconds in rounds)
     ratios = [plan["step_s"] / seconds for plan, _, seconds in rounds]
     ratio = statistics.median(ratios)
     plan, roofline, _ = rounds[0]
-    cells = [task[0], task[1], task[2], f"{plan['measured_ops']} of {plan['distinct_ops']}"]
+    cells = [planner, task[0], task[1], task[2], f"{plan['measured_ops']} of {plan['distinct_ops']}"]
     cells += [f"{statistics.median(plan['step_s'] for plan, _, _ in rounds):.4f}", f"{measured:.4f}"]
     cells += [f"{ratio:.3f} ({min(ratios):.3f}-{max(ratios):.3f})", f"{roofline / measured:.3f}"]
     return [str(cell) for cell in cells], ratio
 
 
 def report(arguments, tasks):
-    rows = [["model", "batch", "size", "measured ops", "predicted s", "step s", "predicted / step", "roofline / step"]]
+    rows = [["planner", "model", "batch", "size", "measured ops", "predicted s", "step s", "predicted / step", "roofline / step"]]
     errors = []
-    for task in tasks:
-        cells, ratio = row_of(arguments, task)
-        rows.append(cells)
-        errors.append(abs(ratio - 1))
-    plan = f"plan {arguments.plan}" if arguments.plan else f"planner {arguments.planner}"
+    for planner in [arguments.plan] if arguments.plan else arguments.planner or ["keep"]:
+        for task in tasks:
+            cells, ratio = row_of(arguments, planner, task)
+            rows.append(cells)
+            errors.append(abs(ratio - 1))
     lines = [
-        f"One training step, {plan}: as predicted from ops timed one by one, and as it is; medians (least-most) of {arguments.rounds} rounds.",
+        f"One training step: as predicted from ops timed one by one, and as it is; medians (least-most) of {arguments.rounds} rounds.",
         f"{datetime.date.today()}, {processor()}, {arguments.threads} threads",
+        "$ " + " ".join(["bench/predict/run.py", *sys.argv[1:]]),
         "",
         table(rows),
         "",
@@ -79,7 +80,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=7, help="steps that count in each round")
-    parser.add_argument("--planner", default="keep")
+    parser.add_argument("--planner", action="append", help="again for more [keep]")
     parser.add_argument("--plan", help="run this plan instead; give one --model")
     parser.add_argument("--model", action="append", help="only this one (again for more)")
     parser.add_argument("--output", help="also write the report there")

@@ -257,6 +257,8 @@ void Emitter::finish() {
 }
 
 Program Emitter::emit() {
+  program_.instructions.reserve(plan_.steps.size());
+  program_.pieces.reserve(plan_.steps.size());
   place_persistent_and_inputs();
   for (const Step& step : plan_.steps) {
     if (const auto* r = std::get_if<RunStep>(&step)) r->where == Tier::host ? run_on_host(*r) : run(*r);

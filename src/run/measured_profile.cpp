@@ -141,7 +141,7 @@ class Measuring {
         if (!warm_up && instruction.action == Action::kernel) add(profile, instruction, cache, found);
         for (const std::vector<Operand>* operands : {&instruction.reads, &instruction.writes})
           for (const Operand& operand : *operands)
-            if (const auto range = range_of(operand)) cache.touch(*range);
+            if (const auto range = range_of(operand); range && tier_of(operand) == Tier::device) cache.touch(*range);
       }
     std::vector<Candidate> sorted;
     for (auto& [key, candidate] : found) sorted.push_back(std::move(candidate));
@@ -212,10 +212,11 @@ class Measuring {
     return made;
   }
 
-  // Where an operand lies in the device's arena.
+  Tier tier_of(const Operand& operand) const { return program_.piece(operand.piece).tier; }
+  // Where an operand lies in its arena; a copy's on disk lies in none.
   std::optional<Interval> range_of(const Operand& operand) const {
     const Piece& piece = program_.piece(operand.piece);
-    if (piece.tier != Tier::device || operand.box.empty()) return std::nullopt;
+    if (piece.tier == Tier::disk || operand.box.empty()) return std::nullopt;
     const std::int64_t first = stored_offset(program_.storage, piece.type.format, operand.holds, operand.box.lo);
     const std::int64_t begin = piece.offset + first * size_of(piece.type.dtype);
     return Interval{begin, std::min(begin + bytes_of(operand), piece.offset + piece.bytes)};
@@ -234,11 +235,11 @@ class Measuring {
     if (candidate.instruction != nullptr) return;
     candidate.instruction = &instruction;
     candidate.signature = std::move(key);
-    std::map<std::pair<std::int64_t, std::int64_t>, Place> at;  // by where they lie in the arena
+    std::map<std::pair<std::int64_t, std::int64_t>, Place> at;  // by where they lie in the arena, one for all of a kernel
     const auto place = [&](const Operand& operand) {
       const std::optional<Interval> range = range_of(operand);
       if (!range) return Place{&operand};
-      const Place next{&operand, bytes_of(operand), candidate.bytes, cache.holds(*range)};
+      const Place next{&operand, bytes_of(operand), candidate.bytes, tier_of(operand) == Tier::device && cache.holds(*range)};
       const auto [shared, is_new] = at.try_emplace({range->lo, range->hi}, next);
       if (is_new) candidate.bytes += align_up(next.bytes, kAlignment);
       return shared->second;

@@ -18,9 +18,10 @@
 namespace outsize {
 namespace {
 
-Program keep_program(const Graph& graph, Backend& backend) {
-  return prepare(graph, backend, {}, {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}}).program;
+Program program_by(const char* planner, const Graph& graph, Backend& backend) {
+  return prepare(graph, backend, {}, {.planner = planner, .plan_text = {}, .plan_file = {}, .budgets = {}}).program;
 }
+Program keep_program(const Graph& graph, Backend& backend) { return program_by("keep", graph, backend); }
 
 Call call_of_op(const Graph& graph, std::string_view op, const Program& program) {
   for (const Instruction& instruction : program.instructions)
@@ -85,16 +86,17 @@ TEST(MeasuredProfile, EveryOpOfATrainingStepIsTimed) {
   MeasureOptions few;
   few.op_seconds = 0;
   for (const char* const kind : {"cpu", "reference"})
-    for (const Graph& model : {build_model("resnet18", image), build_model("gpt2", tokens)}) {
-      const StepGraph step = make_step_graph(model, StepKind::whole, training);
-      const auto backend = make_backend(kind, 1);
-      const Program program = keep_program(step.graph, *backend);
-      Profile profile;
-      measure(profile, step.graph, program, *backend, few);
-      const Coverage coverage = coverage_of(profile, step.graph, program);
-      EXPECT_EQ(coverage.measured, coverage.ops) << model.name << " on " << kind;
-      for (const auto& [key, seconds] : profile.seconds) EXPECT_GT(seconds, 0) << key;
-    }
+    for (const Graph& model : {build_model("resnet18", image), build_model("gpt2", tokens)})
+      for (const char* const planner : {"keep", "zero-offload"}) {  // on the device, and partly on the host
+        const StepGraph step = make_step_graph(model, StepKind::whole, training);
+        const auto backend = make_backend(kind, 1);
+        const Program program = program_by(planner, step.graph, *backend);
+        Profile profile;
+        measure(profile, step.graph, program, *backend, few);
+        const Coverage coverage = coverage_of(profile, step.graph, program);
+        EXPECT_EQ(coverage.measured, coverage.ops) << model.name << " on " << kind << " by " << planner;
+        for (const auto& [key, seconds] : profile.seconds) EXPECT_GT(seconds, 0) << key;
+      }
 }
 
 TEST(MeasuredProfile, TimeAndMemoryAreBounded) {
