@@ -23,7 +23,7 @@ CEILING = 3.0  # ratios above it stand at the top of the plots
 
 RESNETS = ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"]
 DENSENETS = ["densenet121", "densenet161", "densenet169", "densenet201"]
-BATCHES = {224: [32, 64], 500: [8, 16], 1000: [2, 4]}
+BATCHES = {224: [32, 64], 500: [8], 1000: [2]}
 # Figure of the ratios, figure of the throughput, title, networks, images.
 FIGURES = [
     (6, 13, "ResNet, 224 × 224", RESNETS, [224]),

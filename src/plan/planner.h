@@ -25,6 +25,7 @@ struct PlanRequest {
   const Profile& profile;
   StorageRule storage;
   std::int64_t device_budget = 0;  // bytes; 0: no limit
+  std::int64_t gaps = 0;           // of them, left to packing: nothing leaves later or comes back earlier so that these are needed
   std::int64_t host_budget = 0;
   std::int64_t disk_budget = 0;
   std::map<std::string, Tier> homes = {};                        // of persistent values that the run already keeps in a lower tier

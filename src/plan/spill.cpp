@@ -210,7 +210,7 @@ class Timer {
     return request_.profile.device.launch_seconds + count / link + (tier == Tier::disk ? count / disk : 0);
   }
   bool fits(std::int64_t from, std::int64_t to, std::int64_t bytes) const {
-    return request_.device_budget == 0 || live_.most(from, to) + bytes <= limit_of(request_);
+    return request_.device_budget == 0 || live_.most(from, to) + bytes <= limit_of(request_) - request_.gaps;
   }
   template <class Key>
   static std::vector<std::size_t> order_by(std::size_t count, Key key) {

@@ -14,7 +14,8 @@ namespace outsize {
 
 namespace {
 
-constexpr int kAttempts = 4;        // lowerings of what a planner makes of less and less
+constexpr int kTightenings = 2;     // lowerings of the same decisions with more and more left to packing, …
+constexpr int kAttempts = 6;        // … and, these included, of what a planner makes of less and less
 constexpr std::int64_t kGrid = 16;  // where even that is too much, it is asked for what this many steps down to nothing are …
 constexpr int kHalvings = 8;        // … and then for the least that it does not refuse, so exactly
 
@@ -64,14 +65,20 @@ class Planning {
 
   Prepared run() {
     const std::int64_t budget = options_.budgets.device;
-    std::int64_t asked = budget;
+    std::int64_t asked = budget, less = 0;
     for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
       const std::optional<Plan> plan = ask(asked);
       if (plan && fits(*plan)) return std::move(found_);
       if (!plan) break;
       if (!options_.plan_text.empty() || budget == 0) throw *refusal_;
-      asked -= std::max(last_missing_, std::int64_t{1});
+      if (attempt < kTightenings) {
+        request_.gaps += last_missing_;
+        continue;
+      }
+      less = std::max({last_missing_, 2 * less, std::int64_t{1}});
+      asked -= less;
     }
+    request_.gaps = 0;
     // What fits in the least that the planner accepts fits in every larger budget.
     if (const std::optional<Plan> plan = smallest(budget); plan && fits(*plan)) return std::move(found_);
     throw *refusal_;
