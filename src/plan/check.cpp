@@ -33,6 +33,8 @@ class Checker {
       }
       if (const auto* out = std::get_if<OutStep>(&step)) {
         if (!at(device_, out->value)) fail("out {}: it is not on the device there", name(out->value));
+        if (graph_.value(out->value).persistent() && plan_.home_of(out->value) != Tier::device)
+          fail("out {}: it lives on {} and is there already", name(out->value), name_of(plan_.home_of(out->value)));
         if (out->tier == Tier::device) fail("out {}: the tier must be host or disk", name(out->value));
         const ValueId old = graph_.value(out->value).version_of;
         if (old && plan_.home_of(old) != Tier::device && plan_.home_of(old) != out->tier)

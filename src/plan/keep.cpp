@@ -1,5 +1,7 @@
 #include "plan/keep.h"
 
+#include <algorithm>
+
 #include "plan/order.h"
 #include "plan/spill.h"
 
@@ -8,7 +10,7 @@ namespace outsize {
 // Everything stays on the device from its production to its last use, as frameworks do.
 Plan plan_keep(const PlanRequest& request) {
   // A further program of a run whose weights live in a lower tier must fetch them.
-  if (!request.homes.empty()) {
+  if (std::any_of(request.homes.begin(), request.homes.end(), [](const auto& home) { return home.second != Tier::device; })) {
     const Runs runs = eager_order(request.graph);
     return spill_plan(request, "keep", lives_of(request, costs_of(request), runs), {runs});
   }

@@ -28,7 +28,7 @@ struct PlanRequest {
   std::int64_t gaps = 0;           // of them, left to packing: nothing leaves later or comes back earlier so that these are needed
   std::int64_t host_budget = 0;
   std::int64_t disk_budget = 0;
-  std::map<std::string, Tier> homes = {};                        // of persistent values that the run already keeps in a lower tier
+  std::map<std::string, Tier> homes = {};                        // of persistent values, where the run has given them one
   bool spill = false;                                            // values may wait on disk
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
   const OpCosts* costs = nullptr;                                // where they are known

@@ -74,18 +74,17 @@ bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
   return !choice.on_host.empty() && choice.on_host[at(choice.runs[at(run)].index)];
 }
 
-std::vector<bool> away_of(const PlanRequest& request, const SpillChoice& choice) {
+std::vector<bool> away_of(const PlanRequest& request, std::vector<bool> away) {
   const Graph& graph = request.graph;
-  std::vector<bool> away = choice.away;
   away.resize(at(graph.value_count()), false);
   for (const auto& [name, tier] : request.homes)
-    if (const ValueId id = graph.find_value(name); id && tier != Tier::device) away[at(id.index)] = true;
+    if (const ValueId id = graph.find_value(name)) away[at(id.index)] = tier != Tier::device;
   return away;
 }
 
 std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
   const Graph& graph = request.graph;
-  const std::vector<bool> away = away_of(request, choice);
+  const std::vector<bool> away = away_of(request, choice.away);
   std::vector<Visit> visits;
   std::vector<std::int64_t> newest(at(graph.value_count()), -1);  // index into visits
   for (std::size_t p = 0; p < choice.runs.size(); ++p) {
@@ -279,9 +278,13 @@ std::vector<Swap> activation_gaps(const Graph& graph, const Runs& runs, const Li
   return gaps;
 }
 
-std::vector<bool> updates_of(const Graph& graph) {
+std::vector<bool> host_updates(const PlanRequest& request, const std::vector<bool>& wanted) {
+  const std::vector<bool> away = away_of(request, wanted);
   std::vector<bool> updates;
-  for (const Op& op : graph.ops()) updates.push_back(op.phase == Phase::update);
+  for (const Op& op : request.graph.ops())
+    updates.push_back(op.phase == Phase::update && std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
+                        return !request.graph.value(input).persistent() || away[at(input.index)];
+                      }));
   return updates;
 }
 
@@ -292,7 +295,7 @@ std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives
     change[at(swap.after) + 1] -= lives.all[at(swap.life)].bytes;
     change[at(swap.before)] += lives.all[at(swap.life)].bytes;
   }
-  const std::vector<bool> away = away_of(request, choice);
+  const std::vector<bool> away = away_of(request, choice.away);
   for (std::size_t v = 0; v < away.size(); ++v)
     if (away[v]) change[0] -= bytes_of(request, ValueId(static_cast<std::int64_t>(v)));
   for (const Visit& visit : visits_of(request, choice)) {
@@ -320,7 +323,7 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   departures.insert(departures.end(), sent.begin(), sent.end());
 
   std::vector<ValueId> homeless;  // away, in the order of the graph
-  const std::vector<bool> away = away_of(request, choice);
+  const std::vector<bool> away = away_of(request, choice.away);
   for (std::size_t v = 0; v < away.size(); ++v)
     if (away[v]) homeless.emplace_back(static_cast<std::int64_t>(v));
   std::int64_t total = 0, largest = 0;

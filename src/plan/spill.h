@@ -26,7 +26,7 @@ struct SpillChoice {
   Runs runs;
   std::vector<Swap> swaps = {};
   // Persistent values, by value, that live in host memory (or on disk, once that is full): they are on the device only around the
-  // runs that read them, and go back once they are updated. Those of PlanRequest::homes are among them in any case.
+  // runs that read them, and go back once they are updated. PlanRequest::homes is stronger.
   std::vector<bool> away = {};
   // Updates, by op, that the host runs: all persistent values that they take are away, and what they read of the device goes out to
   // them. Empty: none. `Lives` must have been made with the same.
@@ -38,8 +38,8 @@ struct SpillChoice {
   bool timed = false;
 };
 
-// The updates of a graph, by op.
-std::vector<bool> updates_of(const Graph& graph);
+// The updates, by op, that the host can run: those whose persistent values are all away.
+std::vector<bool> host_updates(const PlanRequest& request, const std::vector<bool>& away);
 
 // The bytes during each run when everything is as tight as can be.
 std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice);

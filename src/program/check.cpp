@@ -34,7 +34,14 @@ class ProgramChecker {
     for (const Binding& binding : program_.persistent) contents_.place(binding.value, bound(binding));
     walk();
     for (const Binding& binding : program_.outputs) contents_.expect_at_end(binding.value, bound(binding));
-    for (const Binding& binding : program_.persistent) contents_.expect_at_end(binding.value, bound(binding));
+    std::vector<ValueId> next(static_cast<std::size_t>(graph_.value_count()));  // by value: the version that replaces it
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v)
+      if (const ValueId old = graph_.value(ValueId(v)).version_of) next[static_cast<std::size_t>(old.index)] = ValueId(v);
+    for (const Binding& binding : program_.persistent) {
+      ValueId newest = binding.value;
+      while (const ValueId after = next[static_cast<std::size_t>(newest.index)]) newest = after;
+      contents_.expect_at_end(newest, bound(binding));
+    }
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 
 #include "backend/host_memory.h"
@@ -14,17 +15,19 @@ namespace outsize {
 
 namespace {
 
-constexpr int kTightenings = 2;     // lowerings of the same decisions with more and more left to packing, …
-constexpr int kAttempts = 6;        // … and, these included, of what a planner makes of less and less
-constexpr std::int64_t kGrid = 16;  // where even that is too much, it is asked for what this many steps down to nothing are …
-constexpr int kHalvings = 8;        // … and then for the least that it does not refuse, so exactly
+constexpr int kTightenings = 2;  // lowerings of the same decisions with more and more left to packing, …
+constexpr int kAttempts = 6;     // … and, these included, of what a planner makes of less and less
+// Where even that is too much, it is asked for what lies a thirty-second of an octave lower each time, …
+constexpr int kPerOctave = 32;
+constexpr int kSteps = 32;
+constexpr int kRefusals = 4;  // … but not again and again when it refuses …
+constexpr int kHalvings = 8;  // … and then for the least that it does not refuse.
 
-// The persistent values that the run keeps in lower tiers.
+// Where the run keeps its persistent values.
 std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
   std::map<std::string, Tier> homes;
   if (layout)
-    for (const auto& [name, place] : layout->places)
-      if (place.tier != Tier::device) homes.emplace(name, place.tier);
+    for (const auto& [name, place] : layout->places) homes.emplace(name, place.tier);
   return homes;
 }
 
@@ -79,8 +82,7 @@ class Planning {
       asked -= less;
     }
     request_.gaps = 0;
-    // What fits in the least that the planner accepts fits in every larger budget.
-    if (const std::optional<Plan> plan = smallest(budget); plan && fits(*plan)) return std::move(found_);
+    if (less_fits(budget)) return std::move(found_);
     throw *refusal_;
   }
 
@@ -117,28 +119,31 @@ class Planning {
     }
   }
 
-  // The plan for the least that the planner does not refuse; nothing where it refuses all.
-  std::optional<Plan> smallest(std::int64_t budget) {
-    std::optional<Plan> best;
+  // Asks for less, until that fits or is refused, and last for the least that is not. The budgets asked for are the same whatever
+  // the user's is: what fits in one of them fits in every larger one.
+  bool less_fits(std::int64_t budget) {
     std::int64_t accepted = 0, refused = 0;
-    for (std::int64_t k = 1; k < kGrid; ++k) {
-      const std::int64_t bytes = budget - budget * k / kGrid;
-      std::optional<Plan> plan = ask(bytes);
-      if (!plan && best) {
+    int refusals = 0;
+    auto step = static_cast<int>(std::floor(kPerOctave * std::log2(static_cast<double>(budget))));
+    for (int k = 0; k < kSteps; ++k, --step) {
+      const auto bytes = static_cast<std::int64_t>(std::exp2(static_cast<double>(step) / kPerOctave));
+      if (bytes >= budget || bytes <= 0) continue;
+      const std::optional<Plan> plan = ask(bytes);
+      if (!plan) {
         refused = bytes;
-        break;
+        if (accepted > 0 || ++refusals == kRefusals) break;
+        continue;
       }
-      if (!plan) continue;
-      best = std::move(plan);
       accepted = bytes;
+      if (fits(*plan)) return true;
     }
-    for (int k = 0; best && k < kHalvings; ++k) {
+    for (int k = 0; accepted > 0 && k < kHalvings; ++k) {
       const std::int64_t middle = refused + (accepted - refused) / 2;
-      std::optional<Plan> plan = ask(middle);
+      const std::optional<Plan> plan = ask(middle);
+      if (plan && fits(*plan)) return true;
       (plan ? accepted : refused) = middle;
-      if (plan) best = std::move(plan);
     }
-    return best;
+    return false;
   }
 
   Program program_of(const Plan& plan) const {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "cli.h"
+#include "data/npz.h"
 
 namespace outsize {
 namespace {
@@ -157,6 +158,27 @@ class Fitted : public Cli {
   }
 };
 
+// Programs of several kinds share weights, states and sums wherever the planner has put them.
+TEST_F(Cli, EveryPlannerAccumulatesAndEvaluatesAlike) {
+  const std::string task =
+      "train resnet18 --image 32 --width 0.125 --batch 2 --classes 5 --accumulate 3 --optimizer adamw --clip-norm 1 --steps 2 "
+      "--eval-data e.npz --eval-every 1 --json --planner ";
+  Array x = make_array(ElementType::u8, {6, 3, 32, 32});
+  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i % 251);
+  write_npz(path("e.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {6})}});
+  const Json keep = Json::parse(run(task + "keep").out), all = Json::parse(run("planners --json").out)["rows"];
+  ASSERT_EQ(all[0]["name"], "keep");
+  for (const Json& planner : all) {
+    const std::string name = planner["name"];
+    const Result result = run(task + name);
+    ASSERT_EQ(result.status, 0) << name << ": " << result.err;
+    const Json object = Json::parse(result.out);
+    EXPECT_EQ(object["params_sha256"], keep["params_sha256"]) << name;
+    EXPECT_EQ(object["eval_loss"], keep["eval_loss"]) << name;
+    EXPECT_EQ(object["measured_peak_bytes"], object["predicted_peak_bytes"]) << name;
+  }
+}
+
 TEST_F(Fitted, Batch) { expect_largest(kSizes, " --memory 6MiB", "batch", 1); }
 TEST_F(Fitted, BatchOfTokens) { expect_largest("gpt2 --width 0.1 --seq 16 --classes 50", " --memory 40MiB", "batch", 1); }
 TEST_F(Fitted, Width) { expect_largest("vgg11 --image 32 --batch 2 --classes 5", " --memory 20MiB", "width", 1.0 / 16); }
@@ -172,7 +194,8 @@ TEST_F(Fitted, BatchOfAFile) {
 
 TEST_F(Fitted, Depth) {
   const std::string rest = " --width 0.125 --image 32 --batch 4 --classes 5 --planners keep ";
-  const std::int64_t deeper = json("plan resnet101 --width 0.125 --image 32 --batch 4 --classes 5 --planner keep")["keep_peak_bytes"];
+  const std::int64_t deeper =
+      json("plan resnet101 --width 0.125 --image 32 --batch 4 --classes 5 --planner keep")["keep_peak_bytes"];
   const Json row = json(fmt::format("fit resnet18{} --by depth --memory {}", rest, deeper))["rows"][0];
   EXPECT_EQ(row["largest"], 101);
   EXPECT_EQ(row["model"], "resnet101");

@@ -248,6 +248,8 @@ TEST(SkeletonRefuses, HostRunsThatCannotBe) {
   EXPECT_NE(refusal("until fc.weight.sgd\nrun fc.weight.sgd disk\n").find("cannot run on disk; expected host"), std::string::npos);
   EXPECT_NE(refusal("until fc.weight.sgd\nrun fc.weight.sgd host\n").find("reads fc.weight, which is not there; `out` it before"),
             std::string::npos);
+  EXPECT_EQ(refusal("stream fc.weight host\nin fc.weight\nout fc.weight host\n"),
+            "plan, step 2: out fc.weight: it lives on host and is there already");
   EXPECT_NE(refusal("until fc.weight.sgd\nout fc.weight host\nout fc.grad_weight host\nout learning_rate host\n"
                     "out fc.weight.momentum host\nrun fc.weight.sgd host\n")
                 .find("updates fc.weight, which lives on the device; `stream` it"),
