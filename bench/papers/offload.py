@@ -93,7 +93,7 @@ def throughput_panel(case):
 
 
 def draw(arguments, cases):
-    x_label = "memory limit, % of the way from the smallest to M_peak"
+    x_label = "memory limit, % from smallest to M_peak"
 
     def place(number):
         return os.path.join(arguments.results, f"offload-fig{number:02}.svg")
@@ -155,7 +155,7 @@ def main():
     draw(arguments, dict(zip(wanted, found)))
     text = [
         'Time of a step over the lower bound of Proposition 3 in "Optimal GPU-CPU offloading strategies", Figs. 5 to 12',
-        "bench/papers/offload.py; times from rooflines; '-': the planner refuses the limit",
+        f"bench/papers/offload.py{' --only ' + arguments.only if arguments.only else ''}; times from rooflines; '-': the planner refuses the limit",
         f"limits: {LIMITS}, evenly from the smallest that one of the planners fits (to 1/64 of M_peak) to M_peak (what keep takes)",
         "",
         summary(found),
