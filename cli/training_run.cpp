@@ -18,14 +18,32 @@ namespace {
 // The signal that asked the run to end, or 0.
 volatile std::sig_atomic_t stop_signal = 0;
 
-// While it lives, SIGINT and SIGTERM end the run after the step that is being made; a second one ends the process.
+// When it came, in whole and parts of seconds.
+volatile std::sig_atomic_t stop_second = 0, stop_nanosecond = 0;
+
+// `timeout` sends its signal twice, to the process and to its group: within a second they are one.
+void note_signal(int number) {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto second = static_cast<std::sig_atomic_t>(now.tv_sec), nanosecond = static_cast<std::sig_atomic_t>(now.tv_nsec);
+  if (stop_signal == 0) {
+    stop_second = second;
+    stop_nanosecond = nanosecond;
+    stop_signal = number;
+    return;
+  }
+  if (second - stop_second < 1 || (second - stop_second == 1 && nanosecond < stop_nanosecond)) return;
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+// While it lives, SIGINT and SIGTERM end the run after the step that is being made; another one later ends the process.
 class StopOnSignal {
  public:
   StopOnSignal() {
     stop_signal = 0;
     struct sigaction action {};
-    action.sa_handler = [](int number) { stop_signal = number; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    action.sa_handler = note_signal;
     ::sigaction(SIGINT, &action, &before_[0]);
     ::sigaction(SIGTERM, &action, &before_[1]);
   }
