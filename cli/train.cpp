@@ -290,15 +290,16 @@ Trainer::Maker program_maker(Session& session, const TrainFlags& flags, const Pr
   };
 }
 
-// Whether the model takes the smaller batch that ends an epoch of `loader`; a graph file may fix its batch.
-bool takes_last_batch(const ModelFlags& model, const Loader& loader, const BatchSpec& spec) {
+// Whether the model takes the smaller batch that ends an epoch of `loader`: a graph file may fix its batch, and the statistics of
+// training need more than one value.
+bool takes_last_batch(const TrainFlags& flags, const Loader& loader, const BatchSpec& spec, bool training) {
   const std::int64_t batches = loader.batches_per_epoch();
   const std::int64_t samples = batches > 0 ? loader.samples_of(batches - 1) : spec.batch();
   if (samples == spec.batch()) return true;
   Dims shape = spec.x_shape;
   shape[0] = samples;
   try {
-    load_model(model, shape);
+    make_step_graph(load_model(flags.model, shape), training ? StepKind::whole : StepKind::evaluate, flags.training);
     return true;
   } catch (const UserError&) {
     return false;
@@ -315,12 +316,12 @@ std::unique_ptr<Loader> make_loader(const TrainFlags& flags, std::shared_ptr<con
                                     bool training) {
   LoaderOptions options = loader_options(flags, training);
   auto loader = std::make_unique<Loader>(dataset, spec, options);
-  if (flags.model.own_sizes || takes_last_batch(flags.model, *loader, spec)) return loader;
+  if (flags.model.own_sizes || takes_last_batch(flags, *loader, spec, training)) return loader;
   // Evaluation counts every sample: a somewhat smaller batch may leave a rest that the model takes.
   for (BatchSpec smaller = spec; !training && smaller.batch() > 1;) {
     smaller.x_shape[0] = smaller.y_shape[0] = smaller.batch() - 1;
     loader = std::make_unique<Loader>(dataset, smaller, options);
-    if (takes_last_batch(flags.model, *loader, smaller)) return loader;
+    if (takes_last_batch(flags, *loader, smaller, training)) return loader;
   }
   if (!training) loader = std::make_unique<Loader>(dataset, spec, options);
   say_left_out(*loader, spec);

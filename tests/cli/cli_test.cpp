@@ -368,6 +368,19 @@ TEST_F(Cli, EvaluatesAndLogs) {
   EXPECT_EQ(lines[5]["eval_loss"], object["eval_loss"]);
 }
 
+// Three samples in batches of two: the last one is alone, which running statistics do not mind.
+TEST_F(Cli, EvaluatesASingleSample) {
+  Array x = make_array(ElementType::u8, {3, 3, 32, 32});
+  for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i % 251);
+  write_npz(path("e.npz"), {{"x", x}, {"y", make_array(ElementType::i64, {3})}});
+  for (const std::string model :
+       {"resnet18 --image 32 --width 0.125", "vgg11_bn --image 32 --width 0.125", "densenet121 --image 32 --width 0.25"}) {
+    const Json object = json("train " + model + " --classes 4 --batch 2 --steps 1 --eval-data e.npz");
+    EXPECT_EQ(object["eval_samples"], 3) << model;
+    EXPECT_TRUE(object["eval_loss"].is_number()) << model;
+  }
+}
+
 // What evaluation leaves out counts as well, once, however often it is come across.
 TEST_F(Cli, SkippedSamplesOfEvaluationCount) {
   for (const std::string folder : {"train/cat", "train/dog", "test/cat", "test/dog"}) {

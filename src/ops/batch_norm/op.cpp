@@ -58,10 +58,7 @@ class Stats final : public OpDef {
 
   std::vector<ValueType> infer(const OpSite& site) const override {
     expect_any_map(site, 0);
-    const ValueType& x = site.in(0);
-    const std::int64_t channels = x.shape[kChannelDim];
-    if (x.elements() <= channels) user_error("batch norm needs more than one value a channel, found x {}", to_string(x));
-    return {statistic(3, channels)};
+    return {statistic(3, site.in(0).shape[kChannelDim])};
   }
   Role output_role(const OpSite&, int) const override { return Role::statistic; }
 
@@ -215,7 +212,11 @@ class GradStats final : public OpDef {
 
   std::vector<ValueType> infer(const OpSite& site) const override {
     expect_gradient_inputs(site);
-    return {statistic(2, site.in(0).shape[kChannelDim])};
+    // Asked of training alone: evaluation goes by running statistics, which one value is enough for.
+    const ValueType& x = site.in(1);
+    if (x.elements() <= x.shape[kChannelDim])
+      user_error("batch norm needs more than one value a channel to train, found x {}", to_string(x));
+    return {statistic(2, x.shape[kChannelDim])};
   }
   Role output_role(const OpSite&, int) const override { return Role::statistic; }
 
