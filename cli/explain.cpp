@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "graph/storage.h"
+#include "plan/lives.h"
 #include "program/offsets.h"
 #include "table.h"
 
@@ -215,7 +216,7 @@ Explanation explain(const Session& session, const Prepared& prepared, ValueId va
   if (explained.producer) {
     const Op& producer = graph.op(explained.producer);
     if (producer.def->updates({graph, producer}).empty())
-      explanation.recompute_seconds = op_seconds(graph, producer, session.profile);
+      explanation.recompute_seconds = session.profile.seconds_of(whole_call(graph, producer));
   }
   return explanation;
 }

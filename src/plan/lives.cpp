@@ -12,15 +12,6 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-Call whole_call(const Graph& graph, const Op& op) {
-  const OpSite site{graph, op};
-  CallBoxes boxes;
-  for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
-  for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
-  const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site) ? Box() : boxes.in[at(op.def->push_driver(site))];
-  return {site, std::move(boxes), owned};
-}
-
 class Follower {
  public:
   Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host)
@@ -148,6 +139,15 @@ bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& op
   const std::vector<OpId>& readers = graph.value(value).consumers;
   return !ops.empty() && !readers.empty() &&
          std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return ops[at(reader.index)]; });
+}
+
+Call whole_call(const Graph& graph, const Op& op) {
+  const OpSite site{graph, op};
+  CallBoxes boxes;
+  for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
+  for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
+  const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site) ? Box() : boxes.in[at(op.def->push_driver(site))];
+  return {site, std::move(boxes), owned};
 }
 
 OpCosts costs_of(const PlanRequest& request) {

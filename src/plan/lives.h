@@ -15,6 +15,9 @@ inline constexpr std::int64_t kPieceAlignment = 256;
 // The ops of a plan without passes in the order they run; one that stands twice is recomputed. Positions are indices into it.
 using Runs = std::vector<OpId>;
 
+// The call that runs an op on whole values. Holds on to its arguments.
+Call whole_call(const Graph& graph, const Op& op);
+
 // Those of the request; reckoned here where it has none.
 OpCosts costs_of(const PlanRequest& request);
 

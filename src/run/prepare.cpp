@@ -202,15 +202,6 @@ PlanFigures figures_of(const Prepared& prepared) {
   return figures;
 }
 
-double op_seconds(const Graph& graph, const Op& op, const Profile& profile) {
-  const OpSite site{graph, op};
-  CallBoxes boxes;
-  for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
-  for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
-  const Box owned = boxes.in.empty() ? Box() : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
-  return profile.seconds_of({site, boxes, owned});
-}
-
 LowerBounds lower_bounds(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options) {
   const PlanRequest request = request_of(graph, backend, profile, options);
   const Work work = work_of(request);

@@ -54,9 +54,6 @@ struct PlanFigures {
 };
 PlanFigures figures_of(const Prepared& prepared);
 
-// The time of an op run once on whole values.
-double op_seconds(const Graph& graph, const Op& op, const Profile& profile);
-
 // No plan within the device's budget can be faster (docs/bounds.md).
 struct LowerBounds {
   double seconds = 0;        // one without tiles
