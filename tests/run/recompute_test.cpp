@@ -10,6 +10,7 @@
 #include "graph/storage.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "plan/lives.h"
 #include "run/prepare.h"
 #include "run/step_graph.h"
 
@@ -80,7 +81,7 @@ TEST_P(Recomputed, CheckpointsMakeNoMoreAgainThanTheyMust) {
   const Prepared keep = prepare_by("keep", 0);
   double forward = 0;
   for (const Op& op : step_.graph.ops())
-    if (op.phase == Phase::forward) forward += op_seconds(step_.graph, op, profile_);
+    if (op.phase == Phase::forward) forward += profile_.seconds_of(whole_call(step_.graph, op));
   const Prepared checkpoint = prepare_by("checkpoint", keep.program.peak_bytes[0] * 9 / 10);
   EXPECT_GT(figures_of(checkpoint).recomputed_ops, 0);
   EXPECT_LT(checkpoint.predicted.seconds, keep.predicted.seconds + 0.35 * forward);
