@@ -8,20 +8,6 @@ namespace {
 
 bool contains(const std::vector<ValueId>& list, ValueId value) { return std::find(list.begin(), list.end(), value) != list.end(); }
 
-// Disjoint ranges that follow `needs` and cover [0, extent): each ends where its need ends, the last at the extent.
-template <class NeedOf>
-std::vector<Interval> owned_ranges(std::int64_t tiles, std::int64_t extent, NeedOf&& need_of) {
-  std::vector<Interval> owned(static_cast<std::size_t>(tiles));
-  std::int64_t reached = 0;
-  for (std::int64_t i = 0; i < tiles; ++i) {
-    const Interval need = need_of(i);
-    const std::int64_t end = i + 1 == tiles ? extent : need.empty() ? reached : std::max(reached, need.hi);
-    owned[static_cast<std::size_t>(i)] = {reached, end};
-    reached = end;
-  }
-  return owned;
-}
-
 }  // namespace
 
 PassTiles::PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later) : graph_(graph), pass_(pass) {
@@ -45,6 +31,7 @@ PassTiles::PassTiles(const Graph& graph, const Pass& pass, const std::vector<boo
     for (int dim = shape.rank() - 1; dim >= 2; --dim)
       if (grid_[dim] > 1) fast_dim_ = dim;
   classify(read_later);
+  map_dims();
   for (int dim = 0; dim < shape.rank(); ++dim) lines_.push_back(make_line(dim));
 }
 
@@ -79,21 +66,25 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
   }
   put(wanted, pass_.driver);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
-    if (!downstream[k]) continue;
-    for (ValueId input : graph_.op(pass_.ops[k]).inputs)
-      if (!at(down, input)) put(wanted, input);
+    const Op& op = graph_.op(pass_.ops[k]);
+    if (downstream[k]) {
+      for (ValueId input : op.inputs)
+        if (!at(down, input)) put(wanted, input);
+    } else if (op.def->can_gather({graph_, op})) {
+      for (ValueId output : op.outputs)
+        if (read_later[static_cast<std::size_t>(output.index)]) put(wanted, output);
+    }
   }
   for (std::size_t k = pass_.ops.size(); k-- > 0;) {
     const Op& op = graph_.op(pass_.ops[k]);
     const OpSite here{graph_, op};
-    const bool reduces = !op.def->can_gather(here) || op.def->combine(here, 0) != Combine::none;
     if (downstream[k]) {
       for (ValueId input : op.inputs) {
         const OpId producer = graph_.value(input).producer;
         if (producer && at(made, input) && !graph_.op(producer).def->can_gather({graph_, graph_.op(producer)}))
           before_barrier(op, input);
       }
-      if (op.phase == Phase::forward && !reduces)
+      if (op.phase == Phase::forward && op.def->can_gather(here) && op.def->combine(here, 0) == Combine::none)
         user_error(
             "pass {}: op {} lies downstream of the driver {} and is neither a reduction nor a gradient; choose a driver further "
             "down",
@@ -106,10 +97,9 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
       for (ValueId input : op.inputs) put(wanted, input);
       continue;
     }
-    if (!reduces)
-      user_error("pass {}: nothing ties op {} to the tiles of the driver {}; leave it out or choose another driver", pass_.name,
-                 op.name, graph_.value(pass_.driver).name);
+    if (op.def->can_gather(here)) user_error("pass {}: nothing reads what op {} makes; leave it out", pass_.name, op.name);
     modes_[k] = OpMode::push;
+    for (ValueId input : op.inputs) put(wanted, input);
   }
 
   std::vector<bool> seen(values, false);
@@ -158,10 +148,127 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
   }
 }
 
+// Disjoint ranges that cover [0, extent): each ends where its tile's need ends, or in proportion to the driver's tiles where
+// nothing of the value is needed; the last at the extent.
+std::vector<Interval> PassTiles::owned_ranges(int dim, const std::vector<Intervals>& tiles, std::int64_t extent) const {
+  const bool needed = std::any_of(tiles.begin(), tiles.end(), [](const Intervals& tile) { return !tile.need.empty(); });
+  const std::int64_t of_driver = graph_.value(pass_.driver).type.shape[dim];
+  std::vector<Interval> owned(tiles.size());
+  std::int64_t reached = 0;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    std::int64_t end = extent;
+    if (i + 1 < tiles.size() && needed)
+      end = tiles[i].need.empty() ? reached : std::max(reached, tiles[i].need.hi);
+    else if (i + 1 < tiles.size())
+      end = std::max(reached, pass_.cuts[static_cast<std::size_t>(dim)][i] * extent / of_driver);
+    owned[i] = {reached, end};
+    reached = end;
+  }
+  return owned;
+}
+
+// Values of a pass need not have its dimensions in the driver's order: labels have no channels, attention moves its heads. Which
+// dimension of a value a tile cuts is seen from which dimension of its boxes a cut makes smaller.
+void PassTiles::map_dims() {
+  const int rank = grid_.rank();
+  dims_.assign(values_.size(), {});
+  const auto known = [&](ValueId value) { return !dims_[slot(value)].empty(); };
+  const auto make_known = [&](ValueId value, std::vector<int> dims) { dims_[slot(value)] = std::move(dims); };
+  std::vector<int> same;
+  for (int dim = 0; dim < rank; ++dim) same.push_back(dim);
+  make_known(pass_.driver, same);
+
+  const auto call_on = [&](std::size_t k, const Box& box) {
+    const OpSite here = site(static_cast<int>(k));
+    return modes_[k] == OpMode::push ? here.op.def->push(here, box) : here.op.def->gather(here, box);
+  };
+  const auto box_of = [&](std::size_t k, const CallBoxes& boxes, ValueId value) {
+    const Op& op = site(static_cast<int>(k)).op;
+    for (std::size_t j = 0; j < op.inputs.size(); ++j)
+      if (op.inputs[j] == value) return boxes.in[j];
+    return boxes.out[static_cast<std::size_t>(std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin())];
+  };
+  // The dimensions of `of` that cuts of `from` in the dimensions `dims` make smaller. Where none is seen (a window that covers
+  // all), values of one rank are taken to have the same dimensions.
+  const auto through = [&](std::size_t k, ValueId from, const std::vector<int>& dims, ValueId of) {
+    const Dims& shape = graph_.value(from).type.shape;
+    const Dims& other = graph_.value(of).type.shape;
+    const Box uncut = box_of(k, call_on(k, Box::whole(shape)), of);
+    std::vector<int> found(dims.size(), kNoDim);
+    const auto free = [&](int dim) { return std::find(found.begin(), found.end(), dim) == found.end(); };
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] == kNoDim) continue;
+      Box part = Box::whole(shape);
+      part.set(dims[d], {0, 1});
+      const Box cut = box_of(k, call_on(k, part), of);
+      for (int dim = 0; dim < other.rank() && found[d] == kNoDim; ++dim)
+        if (cut.extent(dim) < uncut.extent(dim) && free(dim)) found[d] = dim;
+    }
+    if (other.rank() == shape.rank() && !graph_.value(of).persistent())
+      for (std::size_t d = 0; d < dims.size(); ++d)
+        if (found[d] == kNoDim && dims[d] != kNoDim && free(dims[d])) found[d] = dims[d];
+    return found;
+  };
+  const auto visit = [&](std::size_t k) {
+    const OpSite here = site(static_cast<int>(k));
+    const Op& op = here.op;
+    const ValueId pivot =
+        modes_[k] == OpMode::push ? op.inputs[static_cast<std::size_t>(op.def->push_driver(here))] : op.outputs[0];
+    bool news = false;
+    if (!known(pivot)) {
+      for (const std::vector<ValueId>* list : {&op.outputs, &op.inputs})
+        for (ValueId value : *list) {
+          if (known(pivot) || !known(value) || graph_.value(value).persistent()) continue;
+          const std::vector<int> seen = through(k, pivot, same_dims(pivot), value);
+          std::vector<int> dims;
+          for (const int dim : dims_[slot(value)]) {
+            const auto where = dim == kNoDim ? seen.end() : std::find(seen.begin(), seen.end(), dim);
+            dims.push_back(where == seen.end() ? kNoDim : static_cast<int>(where - seen.begin()));
+          }
+          make_known(pivot, std::move(dims));
+          news = true;
+        }
+      if (!known(pivot)) return false;
+    }
+    for (const std::vector<ValueId>* list : {&op.outputs, &op.inputs})
+      for (ValueId value : *list)
+        if (!known(value)) {
+          make_known(value, through(k, pivot, dims_[slot(pivot)], value));
+          news = true;
+        }
+    return news;
+  };
+  for (bool news = true; news;) {
+    news = false;
+    for (std::size_t k = pass_.ops.size(); k-- > 0;) news = visit(k) || news;
+    for (std::size_t k = 0; k < pass_.ops.size(); ++k) news = visit(k) || news;
+    if (news) continue;
+    for (ValueId value : values_)  // another part of the graph: what has the driver's rank is taken to have its dimensions
+      if (!known(value) && graph_.value(value).type.shape.rank() == rank) {
+        make_known(value, same);
+        news = true;
+        break;
+      }
+  }
+  for (ValueId value : values_)
+    if (!known(value)) make_known(value, std::vector<int>(static_cast<std::size_t>(rank), kNoDim));
+}
+
+std::vector<int> PassTiles::same_dims(ValueId value) const {
+  std::vector<int> dims;
+  for (int dim = 0; dim < graph_.value(value).type.shape.rank(); ++dim) dims.push_back(dim);
+  return dims;
+}
+
 Box PassTiles::whole_with(ValueId value, int dim, Interval range) const {
   Box box = Box::whole(graph_.value(value).type.shape);
-  if (dim < box.rank()) box.set(dim, range);
+  if (const int own = dim_of(value, dim); own != kNoDim) box.set(own, range);
   return box;
+}
+
+std::int64_t PassTiles::extent(ValueId value, int dim) const {
+  const int own = dim_of(value, dim);
+  return own == kNoDim ? 1 : graph_.value(value).type.shape[own];
 }
 
 PassTiles::Line PassTiles::make_line(int dim) const {
@@ -196,9 +303,10 @@ PassTiles::Line PassTiles::make_line(int dim) const {
 void PassTiles::push_phase(int dim, Line& line) const {
   const std::size_t tiles = static_cast<std::size_t>(grid_[dim]);
   const auto take = [&](ValueId value, std::size_t i, const Box& box) {
-    if (dim >= box.rank() || box.empty()) return;
+    const int own = dim_of(value, dim);
+    if (own == kNoDim || box.empty()) return;
     Interval& need = line.of[slot(value)][i].need;
-    need = hull(need, box[dim]);
+    need = hull(need, box[own]);
   };
   const auto flows = [&](ValueId value) {
     const ValueClass kind = value_class(value);
@@ -222,7 +330,8 @@ void PassTiles::push_phase(int dim, Line& line) const {
         const CallBoxes boxes = op.def->gather(here, whole_with(op.outputs[0], dim, range));
         for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
         for (std::size_t o = 0; o < op.outputs.size(); ++o)
-          if (dim < boxes.out[o].rank()) line.of[slot(op.outputs[o])][i].compute = boxes.out[o][dim];
+          if (const int own = dim_of(op.outputs[o], dim); own != kNoDim)
+            line.of[slot(op.outputs[o])][i].compute = boxes.out[o][own];
       }
       continue;
     }
@@ -265,14 +374,14 @@ Interval PassTiles::furthest(int dim, const Op& op, const Line& line, std::int64
     for (std::size_t j = 0; j < op.inputs.size(); ++j) {
       const ValueId input = op.inputs[j];
       if (input != pass_.driver && value_class(input) != ValueClass::fronted) continue;
-      if (dim >= boxes.in[j].rank() || boxes.in[j].empty()) continue;
+      const int own = dim_of(input, dim);
+      if (own == kNoDim || boxes.in[j].empty()) continue;
       const Intervals& at = line.of[slot(input)][static_cast<std::size_t>(tile)];
-      if (boxes.in[j][dim].hi > (input == pass_.driver ? at.owned.hi : at.compute.hi)) return false;
+      if (boxes.in[j][own].hi > (input == pass_.driver ? at.owned.hi : at.compute.hi)) return false;
     }
     return true;
   };
-  const Dims& shape = graph_.value(output).type.shape;
-  std::int64_t low = from, high = dim < shape.rank() ? shape[dim] : 1;
+  std::int64_t low = from, high = extent(output, dim);
   while (low < high) {
     const std::int64_t middle = (low + high + 1) / 2;
     if (known(middle))
@@ -285,11 +394,8 @@ Interval PassTiles::furthest(int dim, const Op& op, const Line& line, std::int64
 
 void PassTiles::settle_gradient(int dim, Line& line, ValueId value, bool owned_terms) const {
   std::vector<Intervals>& tiles = line.of[slot(value)];
-  const std::int64_t extent = graph_.value(value).type.shape[dim];
-  const std::int64_t count = static_cast<std::int64_t>(tiles.size());
   if (owned_terms) {
-    const std::vector<Interval> owned =
-        owned_ranges(count, extent, [&](std::int64_t i) { return tiles[static_cast<std::size_t>(i)].need; });
+    const std::vector<Interval> owned = owned_ranges(dim, tiles, extent(value, dim));
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       tiles[i].owned = owned[i];
       tiles[i].need = hull(tiles[i].need, owned[i]);
@@ -324,85 +430,95 @@ void PassTiles::settle_fronts(Line& line) const {
   }
 }
 
-// Upstream, in reverse op order: each gathered value's boxes from what its readers need, then the windows of its own inputs.
+// Upstream, in reverse op order: each gathered value's boxes from what its readers need, then the windows of its own inputs. What
+// a tile owns of a value follows what the driver's tile needs of it; only then it is known what a reduction reads of its other
+// inputs: a first round settles the former, a second all boxes.
 void PassTiles::demand_phase(int dim, Line& line) const {
+  Line settled = line;
+  demand(dim, settled, false);
+  for (ValueId value : values_) {
+    const ValueClass kind = value_class(value);
+    if (value == pass_.driver || !owned_wanted_[static_cast<std::size_t>(value.index)] ||
+        (kind != ValueClass::gathered && kind != ValueClass::external))
+      continue;
+    const std::vector<Interval> owned = owned_ranges(dim, settled.of[slot(value)], extent(value, dim));
+    for (std::size_t i = 0; i < owned.size(); ++i) line.of[slot(value)][i].owned = owned[i];
+  }
+  demand(dim, line, true);
+}
+
+void PassTiles::demand(int dim, Line& line, bool reductions) const {
   const std::size_t tiles = static_cast<std::size_t>(grid_[dim]);
   const auto take = [&](ValueId value, std::size_t i, const Box& box) {
-    if (dim >= box.rank() || box.empty()) return;
+    const int own = dim_of(value, dim);
+    if (own == kNoDim || box.empty()) return;
     Interval& need = line.of[slot(value)][i].need;
-    need = hull(need, box[dim]);
+    need = hull(need, box[own]);
   };
-  for (int k = static_cast<int>(pass_.ops.size()) - 1; k >= 0; --k) {
-    const std::size_t ks = static_cast<std::size_t>(k);
-    if (modes_[ks] != OpMode::gather) continue;
-    const OpSite here = site(k);
+  for (std::size_t k = pass_.ops.size(); k-- > 0;) {
+    const OpSite here = site(static_cast<int>(k));
     const Op& op = here.op;
-    for (ValueId output : op.outputs) {
-      std::vector<Intervals>& of = line.of[slot(output)];
-      const Dims& shape = graph_.value(output).type.shape;
-      const std::int64_t extent = dim < shape.rank() ? shape[dim] : 1;
-      const bool want_owned = owned_wanted_[static_cast<std::size_t>(output.index)];
-      if (want_owned && output != pass_.driver) {
-        const std::vector<Interval> owned = owned_ranges(static_cast<std::int64_t>(tiles), extent,
-                                                         [&](std::int64_t i) { return of[static_cast<std::size_t>(i)].need; });
-        for (std::size_t i = 0; i < tiles; ++i) {
-          of[i].owned = owned[i];
-          of[i].need = hull(of[i].need, owned[i]);
-        }
+    if (modes_[k] != OpMode::gather) {
+      const ValueId driver = op.inputs[static_cast<std::size_t>(op.def->push_driver(here))];
+      const ValueClass kind = value_class(driver);
+      const bool of_the_tile = driver != pass_.driver && (kind == ValueClass::gathered || kind == ValueClass::external);
+      if (modes_[k] != OpMode::push || !of_the_tile || !reductions) continue;
+      for (std::size_t i = 0; i < tiles; ++i) {
+        const Interval range = line.of[slot(driver)][i].owned;
+        line.driving[k][i] = range;
+        if (range.empty()) continue;
+        const CallBoxes boxes = op.def->push(here, whole_with(driver, dim, range));
+        for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
+        for (std::size_t o = 0; o < op.outputs.size(); ++o) take(op.outputs[o], i, boxes.out[o]);
       }
-      if (!shared(output) || dim != fast_dim_) {
-        for (Intervals& tile : of) tile.compute = tile.need;
-        continue;
-      }
-      std::int64_t reached = extent;
-      for (const Intervals& tile : of)
-        if (!tile.need.empty()) reached = std::min(reached, tile.need.lo);
-      for (Intervals& tile : of) {
-        const std::int64_t end = tile.need.empty() ? reached : std::max(reached, tile.need.hi);
-        tile.compute = {reached, end};
-        reached = end;
-      }
-      std::int64_t lowest = extent;
-      for (std::size_t i = tiles; i-- > 0;) {
-        Intervals& tile = of[i];
-        if (!tile.need.empty()) lowest = std::min(lowest, tile.need.lo);
-        tile.carry = {std::min(lowest, tile.compute.lo), tile.compute.lo};
-        tile.need = hull(tile.carry, tile.compute);
-      }
+      continue;
     }
+    for (ValueId output : op.outputs) settle_gathered(dim, line, output);
     for (std::size_t i = 0; i < tiles; ++i) {
       Interval range;
-      for (ValueId output : op.outputs)
-        if (dim < graph_.value(output).type.shape.rank()) range = hull(range, line.of[slot(output)][i].compute);
-      if (op.outputs.size() > 1)
-        for (ValueId output : op.outputs) {
-          Intervals& tile = line.of[slot(output)][i];
-          tile.compute = range;
-          tile.need = hull(tile.need, range);
-        }
-      line.driving[ks][i] = range;
+      for (ValueId output : op.outputs) range = hull(range, line.of[slot(output)][i].compute);
+      range = intersect(range, {0, extent(op.outputs[0], dim)});  // other outputs may be wider (parts of a split)
+      line.driving[k][i] = range;
       if (range.empty()) continue;
       const CallBoxes boxes = op.def->gather(here, whole_with(op.outputs[0], dim, range));
+      for (std::size_t o = 0; o < op.outputs.size(); ++o) {  // an op may make more than it is asked for
+        const int own = dim_of(op.outputs[o], dim);
+        if (own == kNoDim) continue;
+        Intervals& tile = line.of[slot(op.outputs[o])][i];
+        if (shared(op.outputs[o]) && dim == fast_dim_ && boxes.out[o][own] != tile.compute)
+          user_error("pass {}: op {} cannot make rows of {} by themselves; do not share it", pass_.name, op.name,
+                     graph_.value(op.outputs[o]).name);
+        tile.compute = boxes.out[o][own];
+        tile.need = hull(tile.need, tile.compute);
+      }
       for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
     }
   }
-  // Reductions of gathered or external values, over owned boxes.
-  for (int k = 0; k < static_cast<int>(pass_.ops.size()); ++k) {
-    const std::size_t ks = static_cast<std::size_t>(k);
-    const OpSite here = site(k);
-    const Op& op = here.op;
-    if (modes_[ks] != OpMode::push) continue;
-    const ValueId driver = op.inputs[static_cast<std::size_t>(op.def->push_driver(here))];
-    const ValueClass kind = value_class(driver);
-    if (driver == pass_.driver || (kind != ValueClass::gathered && kind != ValueClass::external)) continue;
-    for (std::size_t i = 0; i < tiles; ++i) {
-      const Interval range = line.of[slot(driver)][i].owned;
-      line.driving[ks][i] = range;
-      if (range.empty()) continue;
-      const CallBoxes boxes = op.def->push(here, whole_with(driver, dim, range));
-      for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
-      for (std::size_t o = 0; o < op.outputs.size(); ++o) take(op.outputs[o], i, boxes.out[o]);
-    }
+}
+
+// All readers of a gathered value have said what they need: what of it is computed in each tile, and what is carried.
+void PassTiles::settle_gathered(int dim, Line& line, ValueId value) const {
+  std::vector<Intervals>& of = line.of[slot(value)];
+  for (Intervals& tile : of) tile.need = hull(tile.need, tile.owned);
+  if (!shared(value) || dim != fast_dim_) {
+    for (Intervals& tile : of) tile.compute = tile.need;
+    return;
+  }
+  const std::int64_t end_of_all = extent(value, dim);
+  std::int64_t reached = end_of_all;
+  for (const Intervals& tile : of)
+    if (!tile.need.empty()) reached = std::min(reached, tile.need.lo);
+  for (Intervals& tile : of) {
+    const std::int64_t end = tile.need.empty() ? reached : std::max(reached, tile.need.hi);
+    tile.compute = {reached, end};
+    reached = end;
+  }
+  std::int64_t lowest = end_of_all;
+  for (std::size_t i = of.size(); i-- > 0;) {
+    Intervals& tile = of[i];
+    if (!tile.need.empty()) lowest = std::min(lowest, tile.need.lo);
+    tile.carry = {std::min(lowest, tile.compute.lo), tile.compute.lo};
+    tile.need = hull(tile.carry, tile.compute);
   }
 }
 
@@ -427,15 +543,16 @@ Dims PassTiles::tile_at(std::int64_t ordinal) const {
 }
 
 TileBoxes PassTiles::boxes(ValueId value, const Dims& tile) const {
-  const Dims& shape = graph_.value(value).type.shape;
-  const Box whole = Box::whole(shape);
+  const Box whole = Box::whole(graph_.value(value).type.shape);
   TileBoxes boxes{whole, whole, whole, whole};
-  for (int dim = 0; dim < std::min(shape.rank(), grid_.rank()); ++dim) {
+  for (int dim = 0; dim < grid_.rank(); ++dim) {
+    const int own = dim_of(value, dim);
+    if (own == kNoDim) continue;
     const Intervals& at = lines_[static_cast<std::size_t>(dim)].of[slot(value)][static_cast<std::size_t>(tile[dim])];
-    boxes.present.set(dim, at.need);
-    boxes.compute.set(dim, at.compute);
-    boxes.carry.set(dim, dim == fast_dim_ ? at.carry : at.need);
-    boxes.owned.set(dim, at.owned);
+    boxes.present.set(own, at.need);
+    boxes.compute.set(own, at.compute);
+    boxes.carry.set(own, dim == fast_dim_ ? at.carry : at.need);
+    boxes.owned.set(own, at.owned);
   }
   return boxes;
 }
@@ -445,10 +562,11 @@ Box PassTiles::driving_box(int op_of_pass, const Dims& tile) const {
   const ValueId value = mode(op_of_pass) == OpMode::push ? here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))]
                                                          : here.op.outputs[0];
   Box box = Box::whole(graph_.value(value).type.shape);
-  for (int dim = 0; dim < std::min(box.rank(), grid_.rank()); ++dim)
-    box.set(
-        dim,
-        lines_[static_cast<std::size_t>(dim)].driving[static_cast<std::size_t>(op_of_pass)][static_cast<std::size_t>(tile[dim])]);
+  for (int dim = 0; dim < grid_.rank(); ++dim)
+    if (const int own = dim_of(value, dim); own != kNoDim)
+      box.set(
+          own,
+          lines_[static_cast<std::size_t>(dim)].driving[static_cast<std::size_t>(op_of_pass)][static_cast<std::size_t>(tile[dim])]);
   return box;
 }
 
@@ -459,15 +577,15 @@ CallBoxes PassTiles::call(int op_of_pass, const Dims& tile) const {
 }
 
 bool PassTiles::stored_disjoint(ValueId value) const {
-  const Dims& shape = graph_.value(value).type.shape;
-  for (int dim = 0; dim < std::min(shape.rank(), grid_.rank()); ++dim) {
+  for (int dim = 0; dim < grid_.rank(); ++dim) {
+    if (dim_of(value, dim) == kNoDim) continue;
     std::int64_t reached = 0;
     for (const Intervals& tile : lines_[static_cast<std::size_t>(dim)].of[slot(value)]) {
       if (tile.compute.empty()) continue;
       if (tile.compute.lo != reached) return false;
       reached = tile.compute.hi;
     }
-    if (reached != shape[dim]) return false;
+    if (reached != extent(value, dim)) return false;
   }
   return true;
 }
@@ -484,7 +602,7 @@ bool moved(Interval a, Interval b, std::int64_t delta) {
 
 std::int64_t PassTiles::step(ValueId value, const Dims& tile) const {
   const Dims next = neighbour(tile, 1);
-  if (next.rank() == 0 || fast_dim_ >= graph_.value(value).type.shape.rank()) return 0;
+  if (next.rank() == 0 || dim_of(value, fast_dim_) == kNoDim) return 0;
   const std::vector<Intervals>& of = lines_[static_cast<std::size_t>(fast_dim_)].of[slot(value)];
   const Intervals& a = of[static_cast<std::size_t>(tile[fast_dim_])];
   const Intervals& b = of[static_cast<std::size_t>(next[fast_dim_])];
@@ -508,7 +626,8 @@ bool PassTiles::same_up_to_step(const Dims& a, const Dims& b) const {
       return false;
     // A window that is clipped at both borders stands still while what reads it moves: another call, not the same one shifted.
     const ValueType& type = graph_.value(value).type;
-    if (delta == 0 && type.format == Format::map && fast_dim_ >= 2 && type.shape[fast_dim_] > 1 && !x.need.empty()) return false;
+    const int own = dim_of(value, fast_dim_);
+    if (delta == 0 && type.format == Format::map && own >= 2 && type.shape[own] > 1 && !x.need.empty()) return false;
     if (!moved(at(of, before_a).carry, at(of, before_b).carry, delta) ||
         !moved(at(of, after_a).carry, at(of, after_b).carry, delta))
       return false;

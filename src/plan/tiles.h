@@ -43,6 +43,9 @@ class PassTiles {
 
   const Graph& graph() const { return graph_; }
   const Pass& pass() const { return pass_; }
+  // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
+  static constexpr int kNoDim = -1;
+  int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
   // Tiles a dimension of the driver.
   const Dims& grid() const { return grid_; }
   std::int64_t tiles() const { return grid_.product(); }
@@ -85,9 +88,15 @@ class PassTiles {
 
   [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
   void classify(const std::vector<bool>& read_later);
+  void map_dims();
+  std::vector<int> same_dims(ValueId value) const;
+  std::int64_t extent(ValueId value, int dim) const;
   Line make_line(int dim) const;
   void push_phase(int dim, Line& line) const;
   void demand_phase(int dim, Line& line) const;
+  void demand(int dim, Line& line, bool reductions) const;
+  void settle_gathered(int dim, Line& line, ValueId value) const;
+  std::vector<Interval> owned_ranges(int dim, const std::vector<Intervals>& tiles, std::int64_t extent) const;
   void settle_gradient(int dim, Line& line, ValueId value, bool owned_terms) const;
   void settle_fronts(Line& line) const;
   Interval furthest(int dim, const Op& op, const Line& line, std::int64_t tile, std::int64_t from) const;
@@ -107,6 +116,7 @@ class PassTiles {
   std::vector<bool> owned_wanted_;  // stored or reduced over: owned boxes must cover the value
   std::vector<int> slots_;
   std::vector<ValueId> values_;
+  std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
   std::vector<Line> lines_;  // by dimension of the driver
 };
 

@@ -102,7 +102,7 @@ Dims PassEmitter::step_of(ValueId value) const {
   const std::int64_t step = tiles_.step(value, at_);
   if (step == 0) return {};
   Dims steps = Dims::filled(graph_.value(value).type.shape.rank(), 0);
-  steps[tiles_.fast_dim()] = step;
+  steps[tiles_.dim_of(value, tiles_.fast_dim())] = step;
   return steps;
 }
 
@@ -196,7 +196,8 @@ void PassEmitter::call(int k) {
       instruction.writes.push_back(local_operand(piece, op.outputs[o], boxes.out[o], boxes.out[o]));
     }
     if (op.def->has_owned_terms(site)) {
-      instruction.owned = tiles_.boxes(op.inputs[driver], at_).owned;
+      // A gathered gradient is complete wherever it is computed; pushed ones add up over the tiles.
+      instruction.owned = mode == OpMode::gather ? boxes.in[driver] : tiles_.boxes(op.inputs[driver], at_).owned;
       instruction.owned_step = step_of(op.inputs[driver]);
     }
     if (nothing_flows)

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace outsize {
+
+// What of a training step runs tile by tile, and what of it waits between passes.
+struct Tiling {
+  std::vector<bool> tiled;   // by op: runs in a pass; the others run on whole values
+  std::vector<bool> cuts;    // by value: nothing reads it before the pass that makes it is over
+  std::vector<bool> stored;  // by value: stored where a later pass reads it, else made again there from what is. Cuts, results of
+                             // reductions and what runs on whole values read are stored anyway
+};
+
+// The number of the pass each op runs in, or before which it runs on whole values: the smallest that dependences allow. A reduction
+// (batch statistics, a weight's gradient, the loss) is complete after its pass, so that what reads it runs in a later one.
+std::vector<std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling);
+
+// What must be stored so that forward runs each op once but for cheap ones, and backward too: values of tiled ops that later passes
+// of the same phase read. What backward alone reads of forward is not among them.
+std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling);
+
+// The plan of a tiling: its passes in order, each with one tile and the driver that its grid is to cut, and between them what runs
+// on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.
+Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
+
+// Whether only passes make and read a value, so that it may live in a lower tier and be streamed (`Plan::home`).
+std::vector<bool> streamable(const Graph& graph, const Plan& plan);
+
+}  // namespace outsize

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backend/interface.h"
+#include "cost/devices.h"
+#include "program/lower.h"
+#include "run/executor.h"
+#include "run/simulator.h"
+#include "run/step_graph.h"
+
+namespace outsize {
+
+// Elements of a value as doubles.
+inline std::vector<double> as_doubles(DType dtype, const std::vector<std::byte>& bytes) {
+  std::vector<double> numbers;
+  if (dtype == DType::f64) {
+    numbers.resize(bytes.size() / 8);
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  } else {
+    for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+      float number = 0;
+      std::memcpy(&number, bytes.data() + i, 4);
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+inline std::vector<std::byte> as_bytes(DType dtype, const std::vector<double>& numbers) {
+  std::vector<std::byte> bytes(numbers.size() * static_cast<std::size_t>(size_of(dtype)));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const float f = static_cast<float>(numbers[i]);
+    const std::int32_t n = static_cast<std::int32_t>(numbers[i]);
+    if (dtype == DType::f64) std::memcpy(bytes.data() + 8 * i, &numbers[i], 8);
+    if (dtype == DType::f32) std::memcpy(bytes.data() + 4 * i, &f, 4);
+    if (dtype == DType::i32) std::memcpy(bytes.data() + 4 * i, &n, 4);
+  }
+  return bytes;
+}
+
+using Results = std::vector<std::pair<std::string, std::vector<std::byte>>>;
+
+struct Outcome {
+  Results results;
+  Program program;
+};
+
+// Steps of the plan from the same weights and data: the last step's loss and gradients, then parameters and states.
+inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backend, bool loops, std::int64_t canary_bytes,
+                     int steps = 3) {
+  const Graph& graph = training.graph;
+  LowerOptions options;
+  options.storage = backend.storage();
+  options.workspace = [&](const Call& call) { return backend.kernel(call)->workspace_bytes(); };
+  options.loops = loops;
+  options.canary_bytes = canary_bytes;
+  Outcome run;
+  run.program = lower(graph, plan, options);
+  ExecutorOptions execution;
+  execution.canary_bytes = canary_bytes;
+  execution.debug_memory = canary_bytes > 0;
+  execution.trace = true;
+  execution.check_spill = true;
+  Executor executor(graph, run.program, backend, execution);
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal;
+  for (const Binding& binding : run.program.persistent) {
+    const Value& value = graph.value(binding.value);
+    std::vector<double> numbers(static_cast<std::size_t>(value.type.elements()));
+    for (double& number : numbers)
+      number = value.init.kind == Init::Kind::ones    ? 1
+               : value.init.kind == Init::Kind::zeros ? 0
+                                                      : value.init.scale * normal(random);
+    executor.write(binding.value, as_bytes(value.type.dtype, numbers));
+  }
+  for (int step = 0; step < steps; ++step) {
+    for (const ValueId input : {training.x, training.y, training.loss_gradient, training.learning_rate}) {
+      const ValueType& type = graph.value(input).type;
+      std::vector<double> numbers(static_cast<std::size_t>(type.elements()));
+      for (double& number : numbers)
+        number = input == training.x               ? normal(random)
+                 : input == training.y             ? static_cast<double>(random() % 4)
+                 : input == training.loss_gradient ? 1
+                                                   : 0.05;
+      executor.write(input, as_bytes(type.dtype, numbers));
+    }
+    executor.step();
+  }
+  const auto take = [&](ValueId value) {
+    const ValueType& type = graph.value(value).type;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(type.elements() * size_of(type.dtype)));
+    executor.read(value, bytes);
+    run.results.emplace_back(graph.value(value).name, std::move(bytes));
+  };
+  for (const ValueId value : graph.outputs()) take(value);
+  for (const Binding& binding : run.program.persistent) take(binding.value);
+  for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
+    EXPECT_EQ(executor.measured_peak_bytes(tier), run.program.peak_bytes[static_cast<int>(tier)]) << name_of(tier);
+  // The simulator runs the same instructions on the same lanes.
+  const Trace predicted = simulate(graph, run.program, Profile{find_device("cpu"), {}});
+  std::vector<std::int64_t> simulated(kLanes), executed(kLanes);
+  for (const TraceEvent& event : predicted.events) ++simulated[static_cast<std::size_t>(event.lane)];
+  for (const TraceEvent& event : executor.trace().events) ++executed[static_cast<std::size_t>(event.lane)];
+  EXPECT_EQ(simulated, executed);
+  return run;
+}
+
+// The distance of `found` from `expected`, ‖a − b‖₂ / ‖b‖₂. What is 0 but for rounding (the gradient of a bias before a norm) is
+// taken as if it were a millionth large.
+inline double relative_error(DType dtype, const std::vector<std::byte>& found, const std::vector<std::byte>& expected) {
+  const std::vector<double> a = as_doubles(dtype, found), b = as_doubles(dtype, expected);
+  double difference = 0, norm = 0;
+  for (std::size_t k = 0; k < a.size(); ++k) {
+    difference += (a[k] - b[k]) * (a[k] - b[k]);
+    norm += b[k] * b[k];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-12 * static_cast<double>(a.size())));
+}
+
+}  // namespace outsize

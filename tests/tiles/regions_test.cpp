@@ -1,0 +1,79 @@
+// Whole networks run tile by tile, every map of them: the results are those of whole values.
+#include "plan/regions.h"
+
+#include <gtest/gtest.h>
+
+#include "../step_runs.h"
+#include "graph/opdef.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
+#include "plan/planner.h"
+
+namespace outsize {
+namespace {
+
+// All ops that make or reduce maps.
+std::vector<bool> ops_of_maps(const Graph& graph) {
+  std::vector<bool> tiled;
+  for (const Op& op : graph.ops()) {
+    const OpSite site{graph, op};
+    if (!op.def->updates(site).empty() || op.inputs.empty()) {
+      tiled.push_back(false);
+      continue;
+    }
+    const ValueType& type = op.def->can_gather(site) ? site.out(0) : site.in(op.def->push_driver(site));
+    tiled.push_back(type.format == Format::map && type.shape[2] > 1);
+  }
+  return tiled;
+}
+
+class Regions : public testing::TestWithParam<const char*> {};
+
+TEST_P(Regions, TrainAsWholeValuesDo) {
+  register_ops();
+  ModelOptions model{.batch = 2, .classes = 4, .width = 0.125, .dtype = DType::f64};
+  const std::string name = GetParam();
+  model.image_height = name == "inception_v3" ? 299 : 48;
+  model.image_width = name == "inception_v3" ? 299 : 32;
+  if (name == "unet3d") model.image_depth = model.image_height = model.image_width = 16;
+  const StepGraph training = make_training_graph(build_model(name, model), {.gradients = true});
+  const Graph& graph = training.graph;
+  const std::unique_ptr<Backend> backend = make_backend("reference", 2);
+  const Profile profile{find_device("cpu"), {}};
+  const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 1);
+
+  Tiling tiling{ops_of_maps(graph), std::vector<bool>(static_cast<std::size_t>(graph.value_count())), {}};
+  tiling.stored = stored_in_phase(graph, tiling);
+  Plan plan = plan_of(graph, tiling, "test");
+  std::int64_t turn = 0;
+  for (Pass& pass : plan.passes) {
+    const Dims& shape = graph.value(pass.driver).type.shape;
+    pass.cuts.resize(static_cast<std::size_t>(shape.rank()));
+    if (++turn % 3 == 0) pass.cuts[0] = {1};
+    const std::int64_t height = std::max<std::int64_t>(1, shape[2] / 3);
+    for (std::int64_t row = height; row < shape[2]; row += height) pass.cuts[2].push_back(row);
+  }
+  const std::vector<bool> streams = streamable(graph, plan);
+  for (std::int64_t v = 0; v < graph.value_count(); ++v)
+    if (const Value& value = graph.value(ValueId(v)); streams[static_cast<std::size_t>(v)] && value.type.format == Format::map)
+      plan.home[ValueId(v)] = Tier::host;
+  if (std::getenv("OUTSIZE_PRINT")) std::puts(print_plan(graph, plan).c_str());
+  const Outcome tiled = train(training, plan, *backend, true, 256, 1);
+  ASSERT_EQ(tiled.results.size(), kept.results.size());
+  for (std::size_t i = 0; i < kept.results.size(); ++i) {
+    const auto& [value, expected] = kept.results[i];
+    EXPECT_LE(relative_error(graph.value(graph.find_value(value)).type.dtype, tiled.results[i].second, expected), 1e-9) << value;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Regions,
+                         testing::Values("vgg11", "vgg11_bn", "resnet18", "resnet50", "densenet121", "inception_v3", "unet2d",
+                                         "unet3d", "darknet19", "convnext-tiny", "slide-s"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace outsize
