@@ -35,6 +35,8 @@ struct Pass {
   std::vector<ValueId> share;
   std::string saved_by;          // with `descending` and `share`: the earlier pass that saves the carried rows
   Tier saved_in = Tier::device;  // where they wait
+
+  bool operator==(const Pass&) const = default;
 };
 
 // The steps of a plan, in issue order. Nothing is decided after this: a read takes the value's newest device piece.

@@ -8,6 +8,7 @@
 #include "plan/greedy.h"
 #include "plan/keep.h"
 #include "plan/offload_ratio.h"
+#include "plan/overl.h"
 #include "plan/recompute_cheap.h"
 #include "plan/superneurons.h"
 #include "plan/tflms.h"
@@ -42,6 +43,7 @@ const std::vector<Planner>& planners() {
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},
+      {"overl", "the first layers run row by row, with overlap", plan_overl},
   };
   return all;
 }

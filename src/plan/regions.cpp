@@ -221,15 +221,27 @@ Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner) {
   return RegionPlanner(graph, tiling).make(std::move(planner));
 }
 
-std::vector<bool> streamable(const Graph& graph, const Plan& plan) {
-  std::vector<bool> only_passes(static_cast<std::size_t>(graph.value_count()), true);
+std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later) {
+  std::vector<bool> whole(static_cast<std::size_t>(graph.value_count()), false), waits(whole);
   for (const Step& step : plan.steps) {
-    const auto* run = std::get_if<RunStep>(&step);
-    if (!run) continue;
-    for (ValueId value : graph.op(run->op).inputs) only_passes[at(value)] = false;
-    for (ValueId value : graph.op(run->op).outputs) only_passes[at(value)] = false;
+    if (const auto* run = std::get_if<RunStep>(&step)) {
+      for (ValueId value : graph.op(run->op).inputs) whole[at(value)] = true;
+      for (ValueId value : graph.op(run->op).outputs) whole[at(value)] = true;
+    }
+    const auto* pass = std::get_if<PassStep>(&step);
+    if (!pass) continue;
+    for (OpId op : plan.passes[static_cast<std::size_t>(pass->pass)].ops) {
+      for (ValueId input : graph.op(op).inputs) waits[at(input)] = waits[at(input)] || graph.value(input).role == Role::input;
+      for (ValueId output : graph.op(op).outputs)
+        waits[at(output)] = waits[at(output)] || later[static_cast<std::size_t>(pass->pass)][at(output)];
+    }
   }
-  return only_passes;
+  std::vector<ValueId> found;
+  for (std::int64_t v = 0; v < graph.value_count(); ++v)
+    if (waits[static_cast<std::size_t>(v)] && !whole[static_cast<std::size_t>(v)] &&
+        graph.value(ValueId(v)).type.format == Format::map && !graph.is_output(ValueId(v)))
+      found.push_back(ValueId(v));
+  return found;
 }
 
 }  // namespace outsize

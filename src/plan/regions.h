@@ -27,7 +27,8 @@ std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling);
 // on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.
 Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
 
-// Whether only passes make and read a value, so that it may live in a lower tier and be streamed (`Plan::home`).
-std::vector<bool> streamable(const Graph& graph, const Plan& plan);
+// Maps that only passes touch and that outlive one (or come from before all): they may live in a lower tier and be streamed
+// (`Plan::home`). `later`: values_read_later of the plan.
+std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later);
 
 }  // namespace outsize

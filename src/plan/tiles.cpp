@@ -139,6 +139,12 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
     if (classes_[v] == ValueClass::fronted) shared_[v] = true;
     if (classes_[v] == ValueClass::gathered) owned_wanted_[v] = leaves_[v];
   }
+  for (OpId id : pass_.ops) {  // one call makes all outputs of an op: they are shared together
+    const std::vector<ValueId>& outputs = graph_.op(id).outputs;
+    const bool any = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return shared(v); });
+    for (ValueId output : outputs)
+      if (any && value_class(output) == ValueClass::gathered) shared_[static_cast<std::size_t>(output.index)] = true;
+  }
   put(owned_wanted_, pass_.driver);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     if (modes_[k] == OpMode::gather) continue;
@@ -473,6 +479,7 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
       }
       continue;
     }
+    join_outputs(dim, line, op);
     for (ValueId output : op.outputs) settle_gathered(dim, line, output);
     for (std::size_t i = 0; i < tiles; ++i) {
       Interval range;
@@ -493,6 +500,20 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
       }
       for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
     }
+  }
+}
+
+// One call makes all outputs of an op, so that a tile has the same rows of those that have the same.
+void PassTiles::join_outputs(int dim, Line& line, const Op& op) const {
+  if (op.outputs.size() == 1) return;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(grid_[dim]); ++i) {
+    Interval all;
+    for (ValueId output : op.outputs) {
+      const Intervals& tile = line.of[slot(output)][i];
+      if (extent(output, dim) == extent(op.outputs[0], dim)) all = hull(all, hull(tile.need, tile.owned));
+    }
+    for (ValueId output : op.outputs)
+      if (extent(output, dim) == extent(op.outputs[0], dim)) line.of[slot(output)][i].need = all;
   }
 }
 
@@ -649,6 +670,29 @@ std::int64_t PassTiles::repeats(const Dims& tile) const {
     ++count;
   }
   return count;
+}
+
+std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan) {
+  std::vector<std::vector<bool>> later(plan.passes.size());
+  if (plan.passes.empty()) return later;
+  std::vector<bool> live(static_cast<std::size_t>(graph.value_count()), false);
+  const auto at = [&](ValueId value) { return live.begin() + value.index; };
+  for (ValueId output : graph.outputs()) *at(output) = true;
+  const auto back_over = [&](OpId id) {
+    for (ValueId output : graph.op(id).outputs) *at(output) = false;
+    for (ValueId input : graph.op(id).inputs) *at(input) = true;
+  };
+  for (std::size_t s = plan.steps.size(); s-- > 0;) {
+    const Step& step = plan.steps[s];
+    if (const auto* run = std::get_if<RunStep>(&step)) back_over(run->op);
+    if (const auto* out = std::get_if<OutStep>(&step)) *at(out->value) = true;
+    if (const auto* pass = std::get_if<PassStep>(&step)) {
+      later[static_cast<std::size_t>(pass->pass)] = live;
+      const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;
+      for (std::size_t k = ops.size(); k-- > 0;) back_over(ops[k]);
+    }
+  }
+  return later;
 }
 
 }  // namespace outsize

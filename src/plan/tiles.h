@@ -95,6 +95,7 @@ class PassTiles {
   void push_phase(int dim, Line& line) const;
   void demand_phase(int dim, Line& line) const;
   void demand(int dim, Line& line, bool reductions) const;
+  void join_outputs(int dim, Line& line, const Op& op) const;
   void settle_gathered(int dim, Line& line, ValueId value) const;
   std::vector<Interval> owned_ranges(int dim, const std::vector<Intervals>& tiles, std::int64_t extent) const;
   void settle_gradient(int dim, Line& line, ValueId value, bool owned_terms) const;
@@ -117,7 +118,10 @@ class PassTiles {
   std::vector<int> slots_;
   std::vector<ValueId> values_;
   std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
-  std::vector<Line> lines_;  // by dimension of the driver
+  std::vector<Line> lines_;             // by dimension of the driver
 };
+
+// For each pass of the plan, the values that a later step reads (or the graph puts out) before they are made again.
+std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan);
 
 }  // namespace outsize

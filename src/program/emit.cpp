@@ -6,29 +6,6 @@
 
 namespace outsize {
 
-std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan) {
-  std::vector<std::vector<bool>> later(plan.passes.size());
-  if (plan.passes.empty()) return later;
-  std::vector<bool> live(static_cast<std::size_t>(graph.value_count()), false);
-  const auto at = [&](ValueId value) { return live.begin() + value.index; };
-  for (ValueId output : graph.outputs()) *at(output) = true;
-  const auto back_over = [&](OpId id) {
-    for (ValueId output : graph.op(id).outputs) *at(output) = false;
-    for (ValueId input : graph.op(id).inputs) *at(input) = true;
-  };
-  for (std::size_t s = plan.steps.size(); s-- > 0;) {
-    const Step& step = plan.steps[s];
-    if (const auto* run = std::get_if<RunStep>(&step)) back_over(run->op);
-    if (const auto* out = std::get_if<OutStep>(&step)) *at(out->value) = true;
-    if (const auto* pass = std::get_if<PassStep>(&step)) {
-      later[static_cast<std::size_t>(pass->pass)] = live;
-      const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;
-      for (std::size_t k = ops.size(); k-- > 0;) back_over(ops[k]);
-    }
-  }
-  return later;
-}
-
 Emitter::Emitter(const Graph& graph, const Plan& plan, const LowerOptions& options)
     : graph_(graph),
       plan_(plan),

@@ -67,7 +67,4 @@ class Emitter {
   std::map<std::pair<int, std::int32_t>, std::vector<std::pair<Dims, Saved>>> saved_;
 };
 
-// For each pass of the plan, the values that a later step reads (or the graph puts out) before they are made again.
-std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan);
-
 }  // namespace outsize

@@ -101,7 +101,7 @@ class Planning {
 
   // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
   bool fits(const Plan& plan) {
-    if (plan.steps == tried_.steps && !tried_.steps.empty()) return false;
+    if (plan.steps == tried_.steps && plan.passes == tried_.passes && !tried_.steps.empty()) return false;
     try {
       found_.program = program_of(plan);
       found_.plan = plan;

@@ -8,6 +8,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
+#include "plan/tiles.h"
 
 namespace outsize {
 namespace {
@@ -53,11 +54,7 @@ TEST_P(Regions, TrainAsWholeValuesDo) {
     const std::int64_t height = std::max<std::int64_t>(1, shape[2] / 3);
     for (std::int64_t row = height; row < shape[2]; row += height) pass.cuts[2].push_back(row);
   }
-  const std::vector<bool> streams = streamable(graph, plan);
-  for (std::int64_t v = 0; v < graph.value_count(); ++v)
-    if (const Value& value = graph.value(ValueId(v)); streams[static_cast<std::size_t>(v)] && value.type.format == Format::map)
-      plan.home[ValueId(v)] = Tier::host;
-  if (std::getenv("OUTSIZE_PRINT")) std::puts(print_plan(graph, plan).c_str());
+  for (ValueId value : streamable(graph, plan, values_read_later(graph, plan))) plan.home[value] = Tier::host;
   const Outcome tiled = train(training, plan, *backend, true, 256, 1);
   ASSERT_EQ(tiled.results.size(), kept.results.size());
   for (std::size_t i = 0; i < kept.results.size(); ++i) {

@@ -1,0 +1,173 @@
+#include "plan/pass_cost.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/bytes.h"
+#include "graph/opdef.h"
+#include "graph/storage.h"
+#include "plan/lives.h"
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
+
+// The pieces of one tile, followed op by op.
+class TileCost {
+ public:
+  TileCost(const PlanRequest& request, const Plan& plan, const PassTiles& tiles)
+      : request_(request), plan_(plan), tiles_(tiles), graph_(request.graph), last_use_(tiles.values().size(), -1) {
+    const std::vector<OpId>& ops = tiles.pass().ops;
+    for (std::size_t k = 0; k < ops.size(); ++k)
+      for (ValueId input : graph_.op(ops[k]).inputs) last_use_[slot(input)] = static_cast<int>(k);
+  }
+
+  PassCost of(const Dims& tile) const {
+    PassCost cost;
+    const std::vector<OpId>& ops = tiles_.pass().ops;
+    std::vector<std::int64_t> ends(ops.size() + 1, 0);  // bytes that end with an op
+    std::vector<bool> fetched(last_use_.size(), false);
+    std::int64_t live = 0;
+    for (std::size_t k = 0; k < ops.size(); ++k) {
+      const OpSite site{graph_, graph_.op(ops[k])};
+      const Op& op = site.op;
+      if (tiles_.driving_box(static_cast<int>(k), tile).empty()) continue;
+      const CallBoxes boxes = tiles_.call(static_cast<int>(k), tile);
+      std::int64_t during = 0;
+      for (std::size_t j = 0; j < op.inputs.size(); ++j) {
+        const ValueId input = op.inputs[j];
+        const Box present = tiles_.boxes(input, tile).present;
+        const bool external = tiles_.value_class(input) == ValueClass::external;
+        const bool streamed = external && plan_.home_of(input) != Tier::device && !graph_.value(input).persistent();
+        const bool in_place = external && !streamed && boxes.in[j] == Box::whole(graph_.value(input).type.shape);
+        if (streamed && !fetched[slot(input)]) {
+          fetched[slot(input)] = true;
+          live += bytes_of(input, present);
+          ends[static_cast<std::size_t>(last_use_[slot(input)])] += bytes_of(input, present);
+          cost.copy_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.link_in;
+        }
+        if (!in_place && (external ? !streamed || boxes.in[j] != present : boxes.in[j] != present))
+          during += bytes_of(input, boxes.in[j]);
+      }
+      for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+        const ValueId output = op.outputs[o];
+        const TileBoxes of = tiles_.boxes(output, tile);
+        const bool reduced = tiles_.value_class(output) == ValueClass::reduced;
+        if (reduced || boxes.out[o] != of.present) during += bytes_of(output, boxes.out[o]);
+        if (reduced) continue;
+        const int last = std::max(last_use_[slot(output)], static_cast<int>(k));
+        live += bytes_of(output, of.present);
+        ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
+        if (tiles_.leaves(output) && plan_.home_of(output) != Tier::device)
+          cost.copy_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
+      }
+      const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site)
+                            ? Box()
+                            : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
+      const Call call{site, boxes, owned};
+      if (request_.costs) during += request_.costs->workspace[static_cast<std::size_t>(ops[k].index)];
+      cost.compute_seconds += request_.profile.seconds_of(call);
+      cost.bytes = std::max(cost.bytes, live + during);
+      live -= ends[k];
+    }
+    return cost;
+  }
+
+  // Rows that are carried wait beside the tile.
+  std::int64_t carried() const {
+    std::int64_t bytes = 0;
+    const Dims middle = tiles_.tile_at(tiles_.tiles() / 2);
+    for (ValueId value : tiles_.values())
+      if (tiles_.shared(value)) bytes += bytes_of(value, tiles_.boxes(value, middle).carry);
+    return bytes;
+  }
+
+ private:
+  std::size_t slot(ValueId value) const {
+    const std::vector<ValueId>& values = tiles_.values();
+    return static_cast<std::size_t>(
+        std::lower_bound(values.begin(), values.end(), value, [](ValueId a, ValueId b) { return a.index < b.index; }) -
+        values.begin());
+  }
+  std::int64_t bytes_of(ValueId value, const Box& box) const {
+    if (box.empty()) return 0;
+    return align_up(stored_bytes(request_.storage, graph_.value(value).type, box.shape()), kPieceAlignment);
+  }
+
+  const PlanRequest& request_;
+  const Plan& plan_;
+  const PassTiles& tiles_;
+  const Graph& graph_;
+  std::vector<int> last_use_;  // by slot: the last op of the pass that reads it
+};
+
+}  // namespace
+
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const std::vector<bool>& read_later) {
+  const PassTiles tiles(request.graph, pass, read_later);
+  const TileCost one(request, plan, tiles);
+  const std::int64_t count = tiles.tiles();
+  PassCost total;
+  const auto add = [&](std::int64_t ordinal, std::int64_t times) {
+    const PassCost cost = one.of(tiles.tile_at(ordinal));
+    total.bytes = std::max(total.bytes, cost.bytes);
+    total.compute_seconds += cost.compute_seconds * static_cast<double>(times);
+    total.copy_seconds += cost.copy_seconds * static_cast<double>(times);
+  };
+  add(0, 1);
+  if (count > 1) add(count - 1, 1);
+  if (count > 2) add(count / 2, count - 2);
+  total.bytes += one.carried();
+  return total;
+}
+
+std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan) {
+  const Graph& graph = request.graph;
+  const std::size_t steps = plan.steps.size();
+  constexpr std::int64_t kNever = -1;
+  std::vector<std::int64_t> first(static_cast<std::size_t>(graph.value_count()), kNever), last(first);
+  const auto touch = [&](ValueId value, std::size_t step) {
+    if (first[at(value)] == kNever) first[at(value)] = static_cast<std::int64_t>(step);
+    last[at(value)] = static_cast<std::int64_t>(step);
+  };
+  const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
+  for (std::size_t s = 0; s < steps; ++s) {
+    if (const auto* run = std::get_if<RunStep>(&plan.steps[s])) {
+      for (ValueId value : graph.op(run->op).inputs) touch(value, s);
+      for (ValueId value : graph.op(run->op).outputs) touch(value, s);
+    }
+    const auto* step = std::get_if<PassStep>(&plan.steps[s]);
+    if (!step) continue;
+    const Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
+    std::vector<ValueId> made;
+    for (OpId id : pass.ops)
+      for (ValueId output : graph.op(id).outputs) {
+        made.push_back(output);
+        if (later[static_cast<std::size_t>(step->pass)][at(output)]) touch(output, s);
+      }
+    std::sort(made.begin(), made.end(), [](ValueId a, ValueId b) { return a.index < b.index; });
+    for (OpId id : pass.ops)
+      for (ValueId input : graph.op(id).inputs)
+        if (!std::binary_search(made.begin(), made.end(), input, [](ValueId a, ValueId b) { return a.index < b.index; }))
+          touch(input, s);
+  }
+  std::vector<std::int64_t> change(steps + 1, 0);
+  for (std::int64_t v = 0; v < graph.value_count(); ++v) {
+    const ValueId id(v);
+    const Value& value = graph.value(id);
+    if (plan.home_of(id) != Tier::device || value.version_of) continue;
+    if (first[at(id)] == kNever && value.producer) continue;
+    const std::int64_t bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kPieceAlignment);
+    const bool always = value.persistent() || graph.is_output(id);
+    change[value.producer && !value.persistent() ? static_cast<std::size_t>(first[at(id)]) : 0] += bytes;
+    if (!always && last[at(id)] != kNever) change[static_cast<std::size_t>(last[at(id)]) + 1] -= bytes;
+  }
+  std::vector<std::int64_t> resident(steps, 0);
+  std::int64_t sum = 0;
+  for (std::size_t s = 0; s < steps; ++s) resident[s] = sum += change[s];
+  return resident;
+}
+
+}  // namespace outsize

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/planner.h"
+#include "plan/tiles.h"
+
+namespace outsize {
+
+// What one pass asks for.
+struct PassCost {
+  std::int64_t bytes = 0;      // on the device beside what lives through it: the most that the pieces of a tile are at any op
+  double compute_seconds = 0;  // over all tiles
+  double copy_seconds = 0;     // of streamed values, in both directions
+};
+
+// Reckoned from the first, a middle and the last tile, with the plan's homes. `read_later`: as PassTiles takes it. Throws UserError
+// where the pass cannot be tiled so.
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const std::vector<bool>& read_later);
+
+// The bytes on the device during each step of a plan beside what passes hold in tiles: weights and states, inputs, values that
+// whole ops make and read, results of passes that have their home there, accumulators.
+std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan);
+
+}  // namespace outsize

@@ -1,0 +1,189 @@
+#include "plan/tiled.h"
+
+#include <algorithm>
+
+#include "graph/opdef.h"
+#include "plan/groups.h"
+#include "plan/pass_cost.h"
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
+
+constexpr double kNever = 1e300;
+
+// Cuts one pass.
+class PassFitter {
+ public:
+  PassFitter(const PlanRequest& request, const Plan& plan, const std::vector<bool>& read_later, std::int64_t limit)
+      : request_(request), plan_(plan), read_later_(read_later), limit_(limit) {}
+
+  // The pass with the largest tiles within the limit: whole samples if one fits, else rows of one sample, else parts of rows.
+  // Returns whether there are any; `least` is then the bytes of the smallest tiles tried.
+  bool fit(Pass& pass) {
+    const Dims shape = request_.graph.value(pass.driver).type.shape;
+    std::vector<int> dims{0};
+    for (int dim = 2; dim < shape.rank(); ++dim) dims.push_back(dim);
+    Dims extents = shape;
+    if (limit_ <= 0 || try_extents(pass, extents)) return true;
+    for (const int dim : dims) {
+      if (shape[dim] == 1) continue;
+      if (dim != dims.back() || !pass.share.empty()) {
+        // Cut as far as can be, is it enough?
+        extents[dim] = 1;
+        if (!try_extents(pass, extents)) {
+          if (dim >= 2 && !pass.share.empty()) return false;  // rows are carried along one dimension only
+          continue;
+        }
+      } else {
+        extents[dim] = 1;
+        if (!try_extents(pass, extents)) return false;
+      }
+      std::int64_t fits = 1, not_fits = shape[dim];
+      while (fits + 1 < not_fits) {
+        const std::int64_t middle = fits + (not_fits - fits) / 2;
+        extents[dim] = middle;
+        (try_extents(pass, extents) ? fits : not_fits) = middle;
+      }
+      const std::int64_t tiles = (shape[dim] + fits - 1) / fits;
+      extents[dim] = (shape[dim] + tiles - 1) / tiles;
+      if (!try_extents(pass, extents)) {
+        extents[dim] = fits;
+        try_extents(pass, extents);
+      }
+      return true;
+    }
+    return false;
+  }
+
+  const PassCost& cost() const { return cost_; }
+  std::int64_t least() const { return least_; }
+
+ private:
+  bool try_extents(Pass& pass, const Dims& extents) {
+    const Dims shape = request_.graph.value(pass.driver).type.shape;
+    pass.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
+    for (int dim = 0; dim < shape.rank(); ++dim)
+      for (std::int64_t cut = extents[dim]; cut < shape[dim]; cut += extents[dim])
+        pass.cuts[static_cast<std::size_t>(dim)].push_back(cut);
+    cost_ = cost_of_pass(request_, plan_, pass, read_later_);
+    least_ = std::min(least_, cost_.bytes);
+    return limit_ <= 0 || cost_.bytes <= limit_;
+  }
+
+  const PlanRequest& request_;
+  const Plan& plan_;
+  const std::vector<bool>& read_later_;
+  const std::int64_t limit_;
+  PassCost cost_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
+};
+
+// The pass with every row of its maps computed once.
+Pass with_shared_rows(const Graph& graph, Pass pass) {
+  for (OpId id : pass.ops) {
+    const Op& op = graph.op(id);
+    if (!op.def->can_gather({graph, op})) continue;
+    for (ValueId output : op.outputs)
+      if (output != pass.driver && graph.value(output).type.format == Format::map) pass.share.push_back(output);
+  }
+  return pass;
+}
+
+}  // namespace
+
+bool can_tile(const Graph& graph, OpId id) {
+  const Op& op = graph.op(id);
+  const OpSite site{graph, op};
+  if (op.inputs.empty() || !op.def->updates(site).empty()) return false;
+  const bool gathers = op.def->can_gather(site);
+  const ValueType& type = gathers ? site.out(0) : site.in(op.def->push_driver(site));
+  if (type.format != Format::map) return false;
+  for (int dim = 0; dim < type.shape.rank(); ++dim) {
+    if (dim == 1 || type.shape[dim] == 1) continue;
+    Box box = Box::whole(type.shape);
+    box.set(dim, {0, 1});
+    const CallBoxes boxes = gathers ? op.def->gather(site, box) : op.def->push(site, box);
+    const Box& same = gathers ? boxes.out[0] : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
+    if (same != box) return false;
+  }
+  for (int dim = 2; dim < type.shape.rank(); ++dim)
+    if (type.shape[dim] > 1) return true;
+  return false;
+}
+
+std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
+                                    std::int64_t* needed, OpId* worst) {
+  const Graph& graph = request.graph;
+  Tiling tiling;
+  tiling.tiled.assign(static_cast<std::size_t>(graph.op_count()), false);
+  std::int64_t layer = 0;
+  for (const Group& group : groups_of(graph)) {
+    if (layer++ == choice.layers) break;
+    for (const std::vector<OpId>* ops : {&group.forward, &group.backward})
+      for (OpId op : *ops) tiling.tiled[at(op)] = can_tile(graph, op);
+  }
+  tiling.cuts = choice.cuts;
+  tiling.cuts.resize(static_cast<std::size_t>(graph.value_count()));
+  tiling.stored = stored_in_phase(graph, tiling);
+
+  TiledPlan result;
+  result.plan = plan_of(graph, tiling, std::string(planner));
+  Plan& plan = result.plan;
+  const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
+  for (ValueId value : streamable(graph, plan, later)) plan.home[value] = Tier::host;
+
+  const OpCosts costs = costs_of(request);
+  const std::vector<std::int64_t> resident = resident_bytes(request, plan);
+  const std::int64_t budget = request.device_budget == 0 ? 0 : limit_of(request) - request.gaps;
+  *needed = 0;
+  const auto lacks = [&](std::int64_t bytes, OpId op) {
+    if (bytes > *needed) {
+      *needed = bytes;
+      *worst = op;
+    }
+  };
+  bool fits = true;
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
+    if (const auto* run = std::get_if<RunStep>(&plan.steps[s])) {
+      const std::int64_t bytes = resident[s] + costs.workspace[at(run->op)];
+      result.seconds += costs.seconds[at(run->op)];
+      result.bytes = std::max(result.bytes, bytes);
+      lacks(bytes, run->op);
+      fits = fits && (budget == 0 || bytes <= budget);
+      continue;
+    }
+    const auto* step = std::get_if<PassStep>(&plan.steps[s]);
+    Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
+    double best = kNever;
+    Pass chosen = pass;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max(), bytes = 0;
+    for (const bool share : {false, true}) {
+      if ((choice.halo == TiledChoice::Halo::overlap && share) || (choice.halo == TiledChoice::Halo::share && !share)) continue;
+      Pass tried = share ? with_shared_rows(graph, pass) : pass;
+      const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
+      PassFitter fitter(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
+      const bool fitted = fitter.fit(tried);
+      least = std::min(least, fitter.least());
+      const double seconds = std::max(fitter.cost().compute_seconds, fitter.cost().copy_seconds);
+      if (!fitted || seconds >= best) continue;
+      best = seconds;
+      bytes = fitter.cost().bytes;
+      chosen = std::move(tried);
+    }
+    lacks(resident[s] + (best == kNever ? least : bytes), pass.ops.back());
+    if (best == kNever) {
+      fits = false;
+      continue;
+    }
+    result.seconds += best;
+    result.bytes = std::max(result.bytes, resident[s] + bytes);
+    pass = std::move(chosen);
+  }
+  if (!fits) return std::nullopt;
+  return result;
+}
+
+}  // namespace outsize

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+
+#include "plan/planner.h"
+#include "plan/regions.h"
+
+namespace outsize {
+
+// How a step is tiled.
+struct TiledChoice {
+  std::int64_t layers = 0;  // groups (plan/groups.h) from the first that run tile by tile; the rest on whole values
+  std::vector<bool> cuts;   // by value: stored whole between passes; empty: none
+  enum class Halo : std::uint8_t {
+    overlap,  // rows that two tiles need are computed by both
+    share,    // they are computed once and carried on
+    either,   // whichever is faster, pass by pass
+  } halo = Halo::either;
+};
+
+struct TiledPlan {
+  Plan plan;
+  double seconds = 0;      // of a step, as reckoned
+  std::int64_t bytes = 0;  // of the device, as reckoned
+};
+
+// Whether an op of maps can run box by box along samples and all dimensions of space.
+bool can_tile(const Graph& graph, OpId op);
+
+// The fastest tiled plan of that choice within the budget: each pass has the largest tiles that its memory allows, and maps that
+// only passes touch are streamed from host memory. Nothing where even the smallest tiles do not fit; `needed` is then what the
+// worst pass or op would take.
+std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
+                                    std::int64_t* needed, OpId* at);
+
+}  // namespace outsize
