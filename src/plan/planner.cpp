@@ -9,9 +9,12 @@
 #include "plan/keep.h"
 #include "plan/offload_ratio.h"
 #include "plan/overl.h"
+#include "plan/overl_h.h"
 #include "plan/recompute_cheap.h"
 #include "plan/superneurons.h"
 #include "plan/tflms.h"
+#include "plan/two_ps.h"
+#include "plan/two_ps_h.h"
 #include "plan/vdnn.h"
 #include "plan/vdnn_all.h"
 #include "plan/vdnn_conv.h"
@@ -43,7 +46,10 @@ const std::vector<Planner>& planners() {
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},
-      {"overl", "the first layers run row by row, with overlap", plan_overl},
+      {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", plan_overl},
+      {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps},
+      {"overl-h", "as overl, with checkpoints between regions", plan_overl_h},
+      {"2ps-h", "as 2ps, with checkpoints between regions", plan_two_ps_h},
   };
   return all;
 }

@@ -1,6 +1,8 @@
 #include "plan/tiled.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "graph/opdef.h"
 #include "plan/groups.h"
@@ -92,6 +94,39 @@ Pass with_shared_rows(const Graph& graph, Pass pass) {
   return pass;
 }
 
+// The pass driven by the gradient that leads into it: what follows is pushed, the exact adjoint of what a tile of forward computes.
+// Nothing where several lead in.
+std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass) {
+  std::vector<OpId> made_here = pass.ops;
+  std::sort(made_here.begin(), made_here.end(), [](OpId a, OpId b) { return a.index < b.index; });
+  const auto is_gradient = [&](ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    return producer && graph.op(producer).phase == Phase::backward && graph.value(value).type.format == Format::map;
+  };
+  const auto here = [&](ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    return producer &&
+           std::binary_search(made_here.begin(), made_here.end(), producer, [](OpId a, OpId b) { return a.index < b.index; });
+  };
+  std::vector<ValueId> leading;
+  for (OpId id : pass.ops) {
+    const Op& op = graph.op(id);
+    if (op.phase != Phase::backward) continue;
+    bool follows = false;
+    for (ValueId input : op.inputs) {
+      if (!is_gradient(input)) continue;
+      follows = true;
+      if (!here(input)) leading.push_back(input);
+    }
+    if (!follows && is_gradient(op.outputs[0])) leading.push_back(op.outputs[0]);
+    if (!follows && !is_gradient(op.outputs[0])) return std::nullopt;
+  }
+  if (leading.empty() || std::any_of(leading.begin(), leading.end(), [&](ValueId v) { return v != leading[0]; }))
+    return std::nullopt;
+  pass.driver = leading[0];
+  return pass;
+}
+
 }  // namespace
 
 bool can_tile(const Graph& graph, OpId id) {
@@ -160,10 +195,14 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     double best = kNever;
     Pass chosen = pass;
     std::int64_t least = std::numeric_limits<std::int64_t>::max(), bytes = 0;
-    for (const bool share : {false, true}) {
-      if ((choice.halo == TiledChoice::Halo::overlap && share) || (choice.halo == TiledChoice::Halo::share && !share)) continue;
-      Pass tried = share ? with_shared_rows(graph, pass) : pass;
-      const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
+    std::vector<Pass> forms;
+    if (choice.halo != TiledChoice::Halo::share) {
+      forms.push_back(pass);
+      if (std::optional<Pass> pushed = with_pushed_gradients(graph, pass)) forms.push_back(std::move(*pushed));
+    }
+    if (choice.halo != TiledChoice::Halo::overlap) forms.push_back(with_shared_rows(graph, pass));
+    const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
+    for (Pass& tried : forms) {
       PassFitter fitter(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
       const bool fitted = fitter.fit(tried);
       least = std::min(least, fitter.least());
@@ -184,6 +223,70 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   }
   if (!fits) return std::nullopt;
   return result;
+}
+
+namespace {
+
+// Groups after which maps are smaller than before: where a region may well end.
+std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& groups) {
+  std::vector<std::int64_t> found;
+  for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
+    if (!groups[g].input || !groups[g].output) continue;
+    const ValueType& in = graph.value(groups[g].input).type;
+    const ValueType& out = graph.value(groups[g].output).type;
+    if (out.format != Format::map) continue;
+    std::int64_t before = 1, after = 1;
+    for (int dim = 2; dim < std::min(in.shape.rank(), out.shape.rank()); ++dim) before *= in.shape[dim], after *= out.shape[dim];
+    if (after < before) found.push_back(static_cast<std::int64_t>(g) + 1);
+  }
+  return found;
+}
+
+}  // namespace
+
+Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints) {
+  const Graph& graph = request.graph;
+  const std::vector<Group> groups = groups_of(graph);
+  const auto count = static_cast<std::int64_t>(groups.size());
+  const std::vector<std::int64_t> ends = narrows(graph, groups);
+  std::vector<std::int64_t> layers = ends;
+  layers.push_back(count);
+
+  std::optional<TiledPlan> best;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  OpId at_peak;
+  const auto consider = [&](const TiledChoice& choice) {
+    std::int64_t needed = 0;
+    OpId worst;
+    std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst);
+    if (!found && needed < least) {
+      least = needed;
+      at_peak = worst;
+    }
+    if (found && (!best || found->seconds < best->seconds)) best = std::move(found);
+  };
+  const auto cut_after = [&](const std::vector<std::int64_t>& positions, std::int64_t before) {
+    std::vector<bool> cuts(static_cast<std::size_t>(graph.value_count()), false);
+    for (const std::int64_t position : positions)
+      if (position < before) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
+    return cuts;
+  };
+  for (const std::int64_t end : layers) {
+    consider({end, {}, halo});
+    if (!checkpoints) continue;
+    consider({end, cut_after(ends, end), halo});
+    std::vector<std::int64_t> even, all;
+    const auto segment = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
+    for (std::int64_t g = 1; g < end; ++g) {
+      if (!groups[static_cast<std::size_t>(g) - 1].output) continue;
+      all.push_back(g);
+      if (g % segment == 0) even.push_back(g);
+    }
+    consider({end, cut_after(even, end), halo});
+    consider({end, cut_after(all, end), halo});
+  }
+  if (!best) refuse_budget(request, planner, least, at_peak);
+  return std::move(best->plan);
 }
 
 }  // namespace outsize

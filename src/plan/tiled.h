@@ -33,4 +33,8 @@ bool can_tile(const Graph& graph, OpId op);
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
                                     std::int64_t* needed, OpId* at);
 
+// The fastest of tiled plans that tile the layers up to one after which maps are smaller, or all; with checkpoints, also those that
+// store values between them (where maps become smaller, every √n layers, after each). Throws BudgetError where none fits.
+Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints);
+
 }  // namespace outsize
