@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +21,14 @@ class Backend {
   virtual std::string libraries() const { return {}; }
   virtual StorageRule storage() const = 0;
   virtual bool supports(DType dtype) const = 0;
+  // The most elements that one box of a call may have.
+  virtual std::int64_t most_elements() const { return std::numeric_limits<std::int64_t>::max(); }
+
+  // Whether no box of the call has more.
+  bool takes(const Call& call) const {
+    const auto small = [&](const Box& box) { return box.elements() <= most_elements(); };
+    return std::ranges::all_of(call.boxes.in, small) && std::ranges::all_of(call.boxes.out, small);
+  }
 
   // The prepared kernel of a call; calls of the same signature share one. Used at plan time (its workspace) and before the first
   // step, never in a step.

@@ -78,7 +78,8 @@ class TileCost {
   // Rows that are carried wait beside the tile.
   std::int64_t carried() const {
     std::int64_t bytes = 0;
-    const Dims middle = tiles_.tile_at(tiles_.tiles() / 2);
+    Dims middle;
+    for (int dim = 0; dim < tiles_.grid().rank(); ++dim) middle.push_back(tiles_.grid()[dim] / 2);
     for (ValueId value : tiles_.values())
       if (tiles_.shared(value)) bytes += bytes_of(value, tiles_.boxes(value, middle).carry);
     return bytes;
@@ -105,20 +106,59 @@ class TileCost {
 
 }  // namespace
 
-PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const std::vector<bool>& read_later) {
-  const PassTiles tiles(request.graph, pass, read_later);
-  const TileCost one(request, plan, tiles);
-  const std::int64_t count = tiles.tiles();
-  PassCost total;
-  const auto add = [&](std::int64_t ordinal, std::int64_t times) {
-    const PassCost cost = one.of(tiles.tile_at(ordinal));
-    total.bytes = std::max(total.bytes, cost.bytes);
-    total.compute_seconds += cost.compute_seconds * static_cast<double>(times);
-    total.copy_seconds += cost.copy_seconds * static_cast<double>(times);
+std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& extents) {
+  std::vector<std::vector<std::int64_t>> cuts(static_cast<std::size_t>(shape.rank()));
+  for (int dim = 0; dim < shape.rank(); ++dim)
+    for (std::int64_t cut = extents[dim]; cut < shape[dim]; cut += extents[dim]) cuts[static_cast<std::size_t>(dim)].push_back(cut);
+  return cuts;
+}
+
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
+                      const std::vector<bool>& read_later) {
+  const Dims& shape = request.graph.value(pass.driver).type.shape;
+  // Only the tiles that are looked at are cut out: all between them are one.
+  Pass few = pass;
+  few.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
+  struct Looked {
+    std::int64_t tile = 0;
+    std::int64_t times = 1;
   };
-  add(0, 1);
-  if (count > 1) add(count - 1, 1);
-  if (count > 2) add(count / 2, count - 2);
+  std::vector<std::vector<Looked>> looked(static_cast<std::size_t>(shape.rank()));
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    const std::size_t d = static_cast<std::size_t>(dim);
+    const std::int64_t size = extents[dim], count = (shape[dim] + size - 1) / size;
+    const std::int64_t middle = count / 2 * size, last = (count - 1) * size;
+    for (const std::int64_t cut : {size, middle, middle + size, last})
+      if (count > 1 && cut > 0 && cut < shape[dim] && (few.cuts[d].empty() || cut > few.cuts[d].back())) few.cuts[d].push_back(cut);
+    looked[d].push_back({0, 1});
+    const auto tile_from = [&](std::int64_t cut) {
+      return std::lower_bound(few.cuts[d].begin(), few.cuts[d].end(), cut) - few.cuts[d].begin() + 1;
+    };
+    if (count > 2) looked[d].push_back({tile_from(middle), count - 2});
+    if (count > 1) looked[d].push_back({tile_from(last), 1});
+  }
+  const PassTiles tiles(request.graph, few, read_later);
+  const TileCost one(request, plan, tiles);
+  PassCost total;
+  Dims index = Dims::filled(shape.rank(), 0);
+  for (bool more = true; more;) {
+    Dims tile;
+    double times = 1;
+    for (int dim = 0; dim < shape.rank(); ++dim) {
+      const Looked& at_dim = looked[static_cast<std::size_t>(dim)][static_cast<std::size_t>(index[dim])];
+      tile.push_back(at_dim.tile);
+      times *= static_cast<double>(at_dim.times);
+    }
+    const PassCost cost = one.of(tile);
+    total.bytes = std::max(total.bytes, cost.bytes);
+    total.compute_seconds += cost.compute_seconds * times;
+    total.copy_seconds += cost.copy_seconds * times;
+    more = false;
+    for (int dim = 0; dim < shape.rank() && !more; ++dim) {
+      more = ++index[dim] < static_cast<std::int64_t>(looked[static_cast<std::size_t>(dim)].size());
+      if (!more) index[dim] = 0;
+    }
+  }
   total.bytes += one.carried();
   return total;
 }

@@ -22,9 +22,9 @@ class PassFitter {
   PassFitter(const PlanRequest& request, const Plan& plan, const std::vector<bool>& read_later, std::int64_t limit)
       : request_(request), plan_(plan), read_later_(read_later), limit_(limit) {}
 
-  // The pass with the largest tiles within the limit: whole samples if one fits, else rows of one sample, else parts of rows.
+  // The largest tiles of the pass within the limit: whole samples if one fits, else rows of one sample, else parts of rows.
   // Returns whether there are any; `least` is then the bytes of the smallest tiles tried.
-  bool fit(Pass& pass) {
+  bool fit(const Pass& pass) {
     const Dims shape = request_.graph.value(pass.driver).type.shape;
     std::vector<int> dims{0};
     for (int dim = 2; dim < shape.rank(); ++dim) dims.push_back(dim);
@@ -60,17 +60,15 @@ class PassFitter {
     return false;
   }
 
+  // Of the tiles tried last: after fit(), those it found.
+  const Dims& extents() const { return chosen_; }
   const PassCost& cost() const { return cost_; }
   std::int64_t least() const { return least_; }
 
  private:
-  bool try_extents(Pass& pass, const Dims& extents) {
-    const Dims shape = request_.graph.value(pass.driver).type.shape;
-    pass.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
-    for (int dim = 0; dim < shape.rank(); ++dim)
-      for (std::int64_t cut = extents[dim]; cut < shape[dim]; cut += extents[dim])
-        pass.cuts[static_cast<std::size_t>(dim)].push_back(cut);
-    cost_ = cost_of_pass(request_, plan_, pass, read_later_);
+  bool try_extents(const Pass& pass, const Dims& extents) {
+    chosen_ = extents;
+    cost_ = cost_of_pass(request_, plan_, pass, extents, read_later_);
     least_ = std::min(least_, cost_.bytes);
     return limit_ <= 0 || cost_.bytes <= limit_;
   }
@@ -79,6 +77,7 @@ class PassFitter {
   const Plan& plan_;
   const std::vector<bool>& read_later_;
   const std::int64_t limit_;
+  Dims chosen_;
   PassCost cost_;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };
@@ -211,6 +210,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
       best = seconds;
       bytes = fitter.cost().bytes;
       chosen = std::move(tried);
+      chosen.cuts = cuts_of(graph.value(chosen.driver).type.shape, fitter.extents());
     }
     lacks(resident[s] + (best == kNever ? least : bytes), pass.ops.back());
     if (best == kNever) {

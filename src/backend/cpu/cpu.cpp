@@ -24,7 +24,15 @@ class Cpu final : public HostBackend {
   // f64 occurs here only as statistics, which the kernels that make and read them know by themselves.
   bool supports(DType dtype) const override { return dtype != DType::f64; }
 
+  // oneDNN's descriptors divide by sizes that they reckon in 32 bits.
+  std::int64_t most_elements() const override { return std::numeric_limits<std::uint32_t>::max(); }
+
   std::shared_ptr<const Kernel> kernel(const Call& call) override {
+    if (!takes(call))
+      user_error(
+          "op {}: a value of it has more than the {} elements that the cpu backend takes in one call; choose a planner that "
+          "tiles (2ps-h, overl-h)",
+          call.site.op.name, most_elements());
     const auto refuse = [&](ValueId id) {
       const Value& value = call.site.graph.value(id);
       if (is_f64_data(value))
