@@ -17,8 +17,13 @@ std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
 // The pieces of one tile, followed op by op.
 class TileCost {
  public:
-  TileCost(const PlanRequest& request, const Plan& plan, const PassTiles& tiles)
-      : request_(request), plan_(plan), tiles_(tiles), graph_(request.graph), last_use_(tiles.values().size(), -1) {
+  TileCost(const PlanRequest& request, const Plan& plan, const PassTiles& tiles, Workspace workspace)
+      : request_(request),
+        plan_(plan),
+        tiles_(tiles),
+        graph_(request.graph),
+        workspace_(workspace),
+        last_use_(tiles.values().size(), -1) {
     const std::vector<OpId>& ops = tiles.pass().ops;
     for (std::size_t k = 0; k < ops.size(); ++k)
       for (ValueId input : graph_.op(ops[k]).inputs) last_use_[slot(input)] = static_cast<int>(k);
@@ -67,7 +72,7 @@ class TileCost {
                             ? Box()
                             : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
       const Call call{site, boxes, owned};
-      if (request_.costs) during += request_.costs->workspace[static_cast<std::size_t>(ops[k].index)];
+      during += workspace_of(ops[k], call);
       cost.compute_seconds += request_.profile.seconds_of(call);
       cost.bytes = std::max(cost.bytes, live + during);
       live -= ends[k];
@@ -92,6 +97,18 @@ class TileCost {
         std::lower_bound(values.begin(), values.end(), value, [](ValueId a, ValueId b) { return a.index < b.index; }) -
         values.begin());
   }
+  std::int64_t workspace_of(OpId op, const Call& call) const {
+    if (workspace_ == Workspace::asked) return request_.workspace(call);
+    if (!request_.costs) return 0;
+    const std::int64_t whole = request_.costs->workspace[static_cast<std::size_t>(op.index)];
+    if (whole == 0) return 0;
+    double part = 0, all = 0;
+    for (std::size_t j = 0; j < call.boxes.in.size(); ++j) {
+      part += static_cast<double>(call.boxes.in[j].elements());
+      all += static_cast<double>(call.site.in(static_cast<int>(j)).elements());
+    }
+    return static_cast<std::int64_t>(static_cast<double>(whole) * part / all);
+  }
   std::int64_t bytes_of(ValueId value, const Box& box) const {
     if (box.empty()) return 0;
     return align_up(stored_bytes(request_.storage, graph_.value(value).type, box.shape()), kPieceAlignment);
@@ -101,6 +118,7 @@ class TileCost {
   const Plan& plan_;
   const PassTiles& tiles_;
   const Graph& graph_;
+  const Workspace workspace_;
   std::vector<int> last_use_;  // by slot: the last op of the pass that reads it
 };
 
@@ -114,7 +132,7 @@ std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& ex
 }
 
 PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
-                      const std::vector<bool>& read_later) {
+                      const std::vector<bool>& read_later, Workspace workspace) {
   const Dims& shape = request.graph.value(pass.driver).type.shape;
   // Only the tiles that are looked at are cut out: all between them are one.
   Pass few = pass;
@@ -138,7 +156,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
     if (count > 1) looked[d].push_back({tile_from(last), 1});
   }
   const PassTiles tiles(request.graph, few, read_later);
-  const TileCost one(request, plan, tiles);
+  const TileCost one(request, plan, tiles, workspace);
   PassCost total;
   Dims index = Dims::filled(shape.rank(), 0);
   for (bool more = true; more;) {

@@ -22,40 +22,36 @@ class PassFitter {
   PassFitter(const PlanRequest& request, const Plan& plan, const std::vector<bool>& read_later, std::int64_t limit)
       : request_(request), plan_(plan), read_later_(read_later), limit_(limit) {}
 
-  // The largest tiles of the pass within the limit: whole samples if one fits, else rows of one sample, else parts of rows.
-  // Returns whether there are any; `least` is then the bytes of the smallest tiles tried.
+  // Tiles of the pass within the limit: as many whole samples as can be, or parts of one sample, of the extents that take the least
+  // time. Returns whether there are any; `least` is then the bytes of the smallest tiles tried.
   bool fit(const Pass& pass) {
     const Dims shape = request_.graph.value(pass.driver).type.shape;
-    std::vector<int> dims{0};
-    for (int dim = 2; dim < shape.rank(); ++dim) dims.push_back(dim);
     Dims extents = shape;
     if (limit_ <= 0 || try_extents(pass, extents)) return true;
-    for (const int dim : dims) {
-      if (shape[dim] == 1) continue;
-      if (dim != dims.back() || !pass.share.empty()) {
-        // Cut as far as can be, is it enough?
-        extents[dim] = 1;
-        if (!try_extents(pass, extents)) {
-          if (dim >= 2 && !pass.share.empty()) return false;  // rows are carried along one dimension only
-          continue;
-        }
-      } else {
-        extents[dim] = 1;
-        if (!try_extents(pass, extents)) return false;
-      }
-      std::int64_t fits = 1, not_fits = shape[dim];
-      while (fits + 1 < not_fits) {
-        const std::int64_t middle = fits + (not_fits - fits) / 2;
-        extents[dim] = middle;
-        (try_extents(pass, extents) ? fits : not_fits) = middle;
-      }
-      const std::int64_t tiles = (shape[dim] + fits - 1) / fits;
-      extents[dim] = (shape[dim] + tiles - 1) / tiles;
-      if (!try_extents(pass, extents)) {
-        extents[dim] = fits;
-        try_extents(pass, extents);
-      }
+    extents[0] = 1;
+    if (try_extents(pass, extents)) {
+      grow(pass, extents, 0);
       return true;
+    }
+    best_ = kNever;
+    worse_ = 0;
+    split(pass, extents, 2);
+    if (best_ == kNever) return false;
+    return try_extents(pass, best_extents_);
+  }
+
+  // As fit(), with the workspace that the backend says the tiles found need, not what is reckoned from whole values.
+  bool fit_exactly(const Pass& pass) {
+    constexpr int kTries = 4;
+    const std::int64_t limit = limit_;
+    for (int k = 0; k < kTries; ++k) {
+      if (!fit(pass)) return false;
+      if (limit <= 0 || !request_.workspace) return true;
+      cost_ = cost_of_pass(request_, plan_, pass, chosen_, read_later_, Workspace::asked);
+      if (cost_.bytes <= limit) return true;
+      least_ = std::max(least_, cost_.bytes);
+      limit_ -= cost_.bytes - limit;
+      if (limit_ <= 0) return false;
     }
     return false;
   }
@@ -66,6 +62,43 @@ class PassFitter {
   std::int64_t least() const { return least_; }
 
  private:
+  // The largest extent along `dim` that fits, at least 1, evened out over the tiles.
+  void grow(const Pass& pass, Dims& extents, int dim) {
+    const std::int64_t extent = request_.graph.value(pass.driver).type.shape[dim];
+    std::int64_t fits = 1, not_fits = extent + 1;
+    while (fits + 1 < not_fits) {
+      extents[dim] = fits + (not_fits - fits) / 2;
+      (try_extents(pass, extents) ? fits : not_fits) = extents[dim];
+    }
+    const std::int64_t tiles = (extent + fits - 1) / fits;
+    for (const std::int64_t even : {(extent + tiles - 1) / tiles, fits}) {
+      extents[dim] = even;
+      if (try_extents(pass, extents)) return;
+    }
+  }
+
+  // All extents of the dimensions from `dim` on: powers of two, and of the last the largest that fits.
+  void split(const Pass& pass, Dims extents, int dim) {
+    const std::int64_t extent = extents[dim];
+    if (dim + 1 == extents.rank()) {
+      extents[dim] = 1;
+      if (!try_extents(pass, extents)) return;
+      grow(pass, extents, dim);
+      if (const double seconds = std::max(cost_.compute_seconds, cost_.copy_seconds); seconds < best_) {
+        best_ = seconds;
+        best_extents_ = extents;
+      }
+      return;
+    }
+    for (std::int64_t size = 1;; size *= 2) {
+      extents[dim] = std::min(size, extent);
+      const double before = best_;
+      split(pass, extents, dim + 1);
+      // Longer ones have fewer rows twice, but leave less to the other dimensions: past the best they only become worse.
+      if (size >= extent || (before < kNever && best_ == before && ++worse_ > 2)) break;
+    }
+  }
+
   bool try_extents(const Pass& pass, const Dims& extents) {
     chosen_ = extents;
     cost_ = cost_of_pass(request_, plan_, pass, extents, read_later_);
@@ -76,9 +109,12 @@ class PassFitter {
   const PlanRequest& request_;
   const Plan& plan_;
   const std::vector<bool>& read_later_;
-  const std::int64_t limit_;
+  std::int64_t limit_;
   Dims chosen_;
   PassCost cost_;
+  double best_ = kNever;
+  Dims best_extents_;
+  int worse_ = 0;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };
 
@@ -203,7 +239,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
     for (Pass& tried : forms) {
       PassFitter fitter(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
-      const bool fitted = fitter.fit(tried);
+      const bool fitted = fitter.fit_exactly(tried);
       least = std::min(least, fitter.least());
       const double seconds = std::max(fitter.cost().compute_seconds, fitter.cost().copy_seconds);
       if (!fitted || seconds >= best) continue;

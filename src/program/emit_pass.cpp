@@ -184,7 +184,8 @@ void PassEmitter::call(int k) {
   if (runs) {
     const CallBoxes boxes = tiles_.call(k, at_);
     const std::size_t driver = static_cast<std::size_t>(op.def->push_driver(site));
-    const bool nothing_flows = mode == OpMode::front && boxes.in[driver].empty();
+    // A gradient of what no output reads (rows that a stride leaves over) is zero.
+    const bool nothing_flows = mode != OpMode::push && op.phase == Phase::backward && boxes.in[driver].empty();
     Instruction instruction;
     instruction.op = pass_.ops[static_cast<std::size_t>(k)];
     instruction.recompute = recompute_[static_cast<std::size_t>(k)];
