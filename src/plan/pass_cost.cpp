@@ -17,7 +17,7 @@ std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
 // The pieces of one tile, followed op by op.
 class TileCost {
  public:
-  TileCost(const PlanRequest& request, const Plan& plan, const PassTiles& tiles, Workspace workspace)
+  TileCost(const PlanRequest& request, const Plan& plan, const PassTiles& tiles, const std::vector<std::int64_t>* workspace)
       : request_(request),
         plan_(plan),
         tiles_(tiles),
@@ -68,11 +68,8 @@ class TileCost {
         if (tiles_.leaves(output) && plan_.home_of(output) != Tier::device)
           cost.copy_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
       }
-      const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site)
-                            ? Box()
-                            : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
-      const Call call{site, boxes, owned};
-      during += workspace_of(ops[k], call);
+      const Call call = tiles_.call_at(static_cast<int>(k), tile);
+      during += workspace_ ? (*workspace_)[k] : workspace_in_proportion(ops[k], call);
       cost.compute_seconds += request_.profile.seconds_of(call);
       cost.bytes = std::max(cost.bytes, live + during);
       live -= ends[k];
@@ -97,8 +94,7 @@ class TileCost {
         std::lower_bound(values.begin(), values.end(), value, [](ValueId a, ValueId b) { return a.index < b.index; }) -
         values.begin());
   }
-  std::int64_t workspace_of(OpId op, const Call& call) const {
-    if (workspace_ == Workspace::asked) return request_.workspace(call);
+  std::int64_t workspace_in_proportion(OpId op, const Call& call) const {
     if (!request_.costs) return 0;
     const std::int64_t whole = request_.costs->workspace[static_cast<std::size_t>(op.index)];
     if (whole == 0) return 0;
@@ -118,7 +114,7 @@ class TileCost {
   const Plan& plan_;
   const PassTiles& tiles_;
   const Graph& graph_;
-  const Workspace workspace_;
+  const std::vector<std::int64_t>* workspace_;
   std::vector<int> last_use_;  // by slot: the last op of the pass that reads it
 };
 
@@ -131,31 +127,57 @@ std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& ex
   return cuts;
 }
 
-PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
-                      const std::vector<bool>& read_later, Workspace workspace) {
-  const Dims& shape = request.graph.value(pass.driver).type.shape;
-  // Only the tiles that are looked at are cut out: all between them are one.
-  Pass few = pass;
-  few.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
+namespace {
+
+// Only the tiles that are looked at are cut out of a pass, the first, a middle and the last along each dimension: all between them
+// are one.
+struct FewTiles {
   struct Looked {
     std::int64_t tile = 0;
     std::int64_t times = 1;
   };
-  std::vector<std::vector<Looked>> looked(static_cast<std::size_t>(shape.rank()));
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    const std::size_t d = static_cast<std::size_t>(dim);
-    const std::int64_t size = extents[dim], count = (shape[dim] + size - 1) / size;
-    const std::int64_t middle = count / 2 * size, last = (count - 1) * size;
-    for (const std::int64_t cut : {size, middle, middle + size, last})
-      if (count > 1 && cut > 0 && cut < shape[dim] && (few.cuts[d].empty() || cut > few.cuts[d].back())) few.cuts[d].push_back(cut);
-    looked[d].push_back({0, 1});
-    const auto tile_from = [&](std::int64_t cut) {
-      return std::lower_bound(few.cuts[d].begin(), few.cuts[d].end(), cut) - few.cuts[d].begin() + 1;
-    };
-    if (count > 2) looked[d].push_back({tile_from(middle), count - 2});
-    if (count > 1) looked[d].push_back({tile_from(last), 1});
+  Pass pass;
+  std::vector<std::vector<Looked>> looked;  // by dimension
+
+  FewTiles(const Graph& graph, const Pass& whole, const Dims& extents) : pass(whole) {
+    const Dims& shape = graph.value(pass.driver).type.shape;
+    pass.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
+    looked.resize(static_cast<std::size_t>(shape.rank()));
+    for (int dim = 0; dim < shape.rank(); ++dim) {
+      const std::size_t d = static_cast<std::size_t>(dim);
+      std::vector<std::int64_t>& cuts = pass.cuts[d];
+      const std::int64_t size = extents[dim], count = (shape[dim] + size - 1) / size;
+      const std::int64_t middle = count / 2 * size, last = (count - 1) * size;
+      for (const std::int64_t cut : {size, middle, middle + size, last})
+        if (count > 1 && cut > 0 && cut < shape[dim] && (cuts.empty() || cut > cuts.back())) cuts.push_back(cut);
+      const auto tile_from = [&](std::int64_t cut) { return std::lower_bound(cuts.begin(), cuts.end(), cut) - cuts.begin() + 1; };
+      looked[d].push_back({0, 1});
+      if (count > 2) looked[d].push_back({tile_from(middle), count - 2});
+      if (count > 1) looked[d].push_back({tile_from(last), 1});
+    }
   }
-  const PassTiles tiles(request.graph, few, read_later);
+};
+
+}  // namespace
+
+std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const Pass& pass, const Dims& extents,
+                                            const std::vector<bool>& read_later) {
+  const FewTiles few(request.graph, pass, extents);
+  const PassTiles tiles(request.graph, few.pass, read_later);
+  Dims middle;
+  for (const auto& looked : few.looked) middle.push_back(looked[looked.size() / 2].tile);
+  std::vector<std::int64_t> workspace(pass.ops.size(), 0);
+  for (std::size_t k = 0; k < pass.ops.size(); ++k)
+    if (const int op = static_cast<int>(k); request.workspace && !tiles.driving_box(op, middle).empty())
+      workspace[k] = request.workspace(tiles.call_at(op, middle));
+  return workspace;
+}
+
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
+                      const std::vector<bool>& read_later, const std::vector<std::int64_t>* workspace) {
+  const Dims& shape = request.graph.value(pass.driver).type.shape;
+  const FewTiles few(request.graph, pass, extents);
+  const PassTiles tiles(request.graph, few.pass, read_later);
   const TileCost one(request, plan, tiles, workspace);
   PassCost total;
   Dims index = Dims::filled(shape.rank(), 0);
@@ -163,7 +185,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
     Dims tile;
     double times = 1;
     for (int dim = 0; dim < shape.rank(); ++dim) {
-      const Looked& at_dim = looked[static_cast<std::size_t>(dim)][static_cast<std::size_t>(index[dim])];
+      const FewTiles::Looked& at_dim = few.looked[static_cast<std::size_t>(dim)][static_cast<std::size_t>(index[dim])];
       tile.push_back(at_dim.tile);
       times *= static_cast<double>(at_dim.times);
     }
@@ -173,7 +195,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
     total.copy_seconds += cost.copy_seconds * times;
     more = false;
     for (int dim = 0; dim < shape.rank() && !more; ++dim) {
-      more = ++index[dim] < static_cast<std::int64_t>(looked[static_cast<std::size_t>(dim)].size());
+      more = ++index[dim] < static_cast<std::int64_t>(few.looked[static_cast<std::size_t>(dim)].size());
       if (!more) index[dim] = 0;
     }
   }

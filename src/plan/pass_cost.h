@@ -17,14 +17,16 @@ struct PassCost {
 // The boundaries of tiles of these extents of a value of that shape: `Pass::cuts`.
 std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& extents);
 
-// The workspace of a tile's calls: in proportion to that of whole values, or what the backend says, which takes longer.
-enum class Workspace : std::uint8_t { in_proportion, asked };
-
 // What the pass costs in tiles of these extents of its driver, whatever its own cuts are; reckoned from the first, a middle and the
-// last tile of each dimension, with the plan's homes. `read_later`: as PassTiles takes it. Throws UserError where the pass cannot
-// be tiled so.
+// last tile of each dimension, with the plan's homes. `workspace`: of a tile's calls, by op of the pass; where it is not known it
+// is taken in proportion to that of whole values. `read_later`: as PassTiles takes it. Throws UserError where the pass cannot be
+// tiled so.
 PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
-                      const std::vector<bool>& read_later, Workspace workspace = Workspace::in_proportion);
+                      const std::vector<bool>& read_later, const std::vector<std::int64_t>* workspace = nullptr);
+
+// The workspace that the backend says the calls of a middle tile need, by op of the pass.
+std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const Pass& pass, const Dims& extents,
+                                            const std::vector<bool>& read_later);
 
 // The bytes on the device during each step of a plan beside what passes hold in tiles: weights and states, inputs, values that
 // whole ops make and read, results of passes that have their home there, accumulators.

@@ -29,29 +29,27 @@ class PassFitter {
     Dims extents = shape;
     if (limit_ <= 0 || try_extents(pass, extents)) return true;
     extents[0] = 1;
+    unit_ = Dims::filled(shape.rank(), 1);
     if (try_extents(pass, extents)) {
       grow(pass, extents, 0);
       return true;
     }
     best_ = kNever;
-    worse_ = 0;
-    split(pass, extents, 2);
+    unit_ = units_of(pass);
+    split(pass, extents);
     if (best_ == kNever) return false;
     return try_extents(pass, best_extents_);
   }
 
-  // As fit(), with the workspace that the backend says the tiles found need, not what is reckoned from whole values.
+  // As fit(), with the workspace that the backend says the tiles need: that of the tiles found last stands for smaller ones too.
   bool fit_exactly(const Pass& pass) {
     constexpr int kTries = 4;
-    const std::int64_t limit = limit_;
     for (int k = 0; k < kTries; ++k) {
       if (!fit(pass)) return false;
-      if (limit <= 0 || !request_.workspace) return true;
-      cost_ = cost_of_pass(request_, plan_, pass, chosen_, read_later_, Workspace::asked);
-      if (cost_.bytes <= limit) return true;
-      least_ = std::max(least_, cost_.bytes);
-      limit_ -= cost_.bytes - limit;
-      if (limit_ <= 0) return false;
+      if (limit_ <= 0 || !request_.workspace) return true;
+      const Dims found = chosen_;
+      workspace_ = workspace_of_pass(request_, pass, found, read_later_);
+      if (try_extents(pass, found)) return true;
     }
     return false;
   }
@@ -62,46 +60,71 @@ class PassFitter {
   std::int64_t least() const { return least_; }
 
  private:
-  // The largest extent along `dim` that fits, at least 1, evened out over the tiles.
+  // What tiles should be a multiple of: the rows of the driver that stand for one row of the pass's narrowest map, so that every
+  // tile has as many rows of each value as the next.
+  Dims units_of(const Pass& pass) const {
+    const Graph& graph = request_.graph;
+    const Dims& shape = graph.value(pass.driver).type.shape;
+    Dims unit = Dims::filled(shape.rank(), 1);
+    for (OpId id : pass.ops)
+      for (const std::vector<ValueId>* list : {&graph.op(id).inputs, &graph.op(id).outputs})
+        for (ValueId value : *list) {
+          const ValueType& type = graph.value(value).type;
+          if (type.format != Format::map || type.shape.rank() != shape.rank() || graph.value(value).persistent()) continue;
+          for (int dim = 2; dim < shape.rank(); ++dim)
+            if (type.shape[dim] > 1) unit[dim] = std::max(unit[dim], (shape[dim] + type.shape[dim] - 1) / type.shape[dim]);
+        }
+    return unit;
+  }
+
+  // The largest extent along `dim` that fits, at least one unit, evened out over the tiles.
   void grow(const Pass& pass, Dims& extents, int dim) {
-    const std::int64_t extent = request_.graph.value(pass.driver).type.shape[dim];
-    std::int64_t fits = 1, not_fits = extent + 1;
+    const std::int64_t extent = request_.graph.value(pass.driver).type.shape[dim], unit = unit_[dim];
+    const std::int64_t units = (extent + unit - 1) / unit;
+    std::int64_t fits = 1, not_fits = units + 1;
     while (fits + 1 < not_fits) {
-      extents[dim] = fits + (not_fits - fits) / 2;
-      (try_extents(pass, extents) ? fits : not_fits) = extents[dim];
+      const std::int64_t middle = fits + (not_fits - fits) / 2;
+      extents[dim] = std::min(extent, middle * unit);
+      (try_extents(pass, extents) ? fits : not_fits) = middle;
     }
-    const std::int64_t tiles = (extent + fits - 1) / fits;
-    for (const std::int64_t even : {(extent + tiles - 1) / tiles, fits}) {
-      extents[dim] = even;
+    const std::int64_t tiles = (units + fits - 1) / fits;
+    for (const std::int64_t even : {(units + tiles - 1) / tiles, fits}) {
+      extents[dim] = std::min(extent, even * unit);
       if (try_extents(pass, extents)) return;
     }
   }
 
-  // All extents of the dimensions from `dim` on: powers of two, and of the last the largest that fits.
-  void split(const Pass& pass, Dims extents, int dim) {
-    const std::int64_t extent = extents[dim];
-    if (dim + 1 == extents.rank()) {
-      extents[dim] = 1;
-      if (!try_extents(pass, extents)) return;
-      grow(pass, extents, dim);
-      if (const double seconds = std::max(cost_.compute_seconds, cost_.copy_seconds); seconds < best_) {
-        best_ = seconds;
+  // Parts of a sample: extents of units times powers of two, and of the last dimension the largest that fits.
+  void split(const Pass& pass, const Dims& sample) {
+    const int last = sample.rank() - 1;
+    std::vector<Dims> leading{sample};
+    for (int dim = 2; dim < last; ++dim) {
+      std::vector<Dims> longer;
+      for (Dims extents : leading)
+        for (std::int64_t size = unit_[dim];; size *= 2) {
+          extents[dim] = std::min(size, sample[dim]);
+          longer.push_back(extents);
+          if (size >= sample[dim]) break;
+        }
+      leading = std::move(longer);
+    }
+    for (Dims extents : leading) {
+      extents[last] = std::min(sample[last], unit_[last]);
+      if (!try_extents(pass, extents)) continue;
+      grow(pass, extents, last);
+      // Where the time is about the same, larger tiles are better: kernels have more to do at once.
+      constexpr double kAbout = 1.02;
+      const double seconds = std::max(cost_.compute_seconds, cost_.copy_seconds);
+      if (seconds * kAbout < best_ || (seconds < best_ * kAbout && extents.product() > best_extents_.product())) {
+        best_ = std::min(best_, seconds);
         best_extents_ = extents;
       }
-      return;
-    }
-    for (std::int64_t size = 1;; size *= 2) {
-      extents[dim] = std::min(size, extent);
-      const double before = best_;
-      split(pass, extents, dim + 1);
-      // Longer ones have fewer rows twice, but leave less to the other dimensions: past the best they only become worse.
-      if (size >= extent || (before < kNever && best_ == before && ++worse_ > 2)) break;
     }
   }
 
   bool try_extents(const Pass& pass, const Dims& extents) {
     chosen_ = extents;
-    cost_ = cost_of_pass(request_, plan_, pass, extents, read_later_);
+    cost_ = cost_of_pass(request_, plan_, pass, extents, read_later_, workspace_.empty() ? nullptr : &workspace_);
     least_ = std::min(least_, cost_.bytes);
     return limit_ <= 0 || cost_.bytes <= limit_;
   }
@@ -109,12 +132,13 @@ class PassFitter {
   const PlanRequest& request_;
   const Plan& plan_;
   const std::vector<bool>& read_later_;
-  std::int64_t limit_;
+  const std::int64_t limit_;
+  std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
+  Dims unit_;
   Dims chosen_;
   PassCost cost_;
   double best_ = kNever;
   Dims best_extents_;
-  int worse_ = 0;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };
 
@@ -197,6 +221,9 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   }
   tiling.cuts = choice.cuts;
   tiling.cuts.resize(static_cast<std::size_t>(graph.value_count()));
+  for (std::int64_t v = 0; v < graph.value_count(); ++v)  // backward is cut where forward is
+    if (const Value& value = graph.value(ValueId(v)); value.gradient_of && !value.partial && choice.cuts.size() > 0)
+      tiling.cuts[static_cast<std::size_t>(v)] = choice.cuts[static_cast<std::size_t>(value.gradient_of.index)];
   tiling.stored = stored_in_phase(graph, tiling);
 
   TiledPlan result;
@@ -217,15 +244,16 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   };
   bool fits = true;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
-    if (const auto* run = std::get_if<RunStep>(&plan.steps[s])) {
-      const std::int64_t bytes = resident[s] + costs.workspace[at(run->op)];
-      result.seconds += costs.seconds[at(run->op)];
-      result.bytes = std::max(result.bytes, bytes);
-      lacks(bytes, run->op);
-      fits = fits && (budget == 0 || bytes <= budget);
-      continue;
-    }
+    const auto* run = std::get_if<RunStep>(&plan.steps[s]);
+    const std::int64_t bytes = resident[s] + (run ? costs.workspace[at(run->op)] : 0);
+    if (run) result.seconds += costs.seconds[at(run->op)];
+    result.bytes = std::max(result.bytes, bytes);
+    lacks(bytes, run ? run->op : plan.passes[static_cast<std::size_t>(std::get<PassStep>(plan.steps[s]).pass)].ops.back());
+  }
+  if (budget != 0 && result.bytes > budget) return std::nullopt;
+  for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
+    if (!step) continue;
     Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
     double best = kNever;
     Pass chosen = pass;

@@ -597,6 +597,16 @@ CallBoxes PassTiles::call(int op_of_pass, const Dims& tile) const {
   return mode(op_of_pass) == OpMode::push ? here.op.def->push(here, box) : here.op.def->gather(here, box);
 }
 
+Call PassTiles::call_at(int op_of_pass, const Dims& tile) const {
+  const OpSite here = site(op_of_pass);
+  Call made{here, call(op_of_pass, tile), {}};
+  if (!here.op.def->has_owned_terms(here)) return made;
+  const std::size_t driver = static_cast<std::size_t>(here.op.def->push_driver(here));
+  // A gathered gradient is complete wherever it is computed; pushed ones add up over the tiles.
+  made.owned = mode(op_of_pass) == OpMode::gather ? made.boxes.in[driver] : boxes(here.op.inputs[driver], tile).owned;
+  return made;
+}
+
 bool PassTiles::stored_disjoint(ValueId value) const {
   for (int dim = 0; dim < grid_.rank(); ++dim) {
     if (dim_of(value, dim) == kNoDim) continue;

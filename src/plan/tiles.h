@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/opdef.h"
+#include "ops/kernel.h"
 #include "plan/plan.h"
 
 namespace outsize {
@@ -68,6 +69,8 @@ class PassTiles {
   Box driving_box(int op_of_pass, const Dims& tile) const;
   // The boxes of the op's call in the tile: gather() or push() from driving_box().
   CallBoxes call(int op_of_pass, const Dims& tile) const;
+  // That call, with the box in which it applies what must be applied once (OpDef::has_owned_terms).
+  Call call_at(int op_of_pass, const Dims& tile) const;
   // Whether the boxes of a pushed value that leaves the pass are disjoint over tiles and cover it: then it is stored, not summed.
   bool stored_disjoint(ValueId value) const;
 

@@ -182,7 +182,8 @@ void PassEmitter::call(int k) {
   const bool runs = !tiles_.driving_box(k, at_).empty();
   std::vector<Local> computed(op.outputs.size());
   if (runs) {
-    const CallBoxes boxes = tiles_.call(k, at_);
+    const Call made = tiles_.call_at(k, at_);
+    const CallBoxes& boxes = made.boxes;
     const std::size_t driver = static_cast<std::size_t>(op.def->push_driver(site));
     // A gradient of what no output reads (rows that a stride leaves over) is zero.
     const bool nothing_flows = mode != OpMode::push && op.phase == Phase::backward && boxes.in[driver].empty();
@@ -197,8 +198,7 @@ void PassEmitter::call(int k) {
       instruction.writes.push_back(local_operand(piece, op.outputs[o], boxes.out[o], boxes.out[o]));
     }
     if (op.def->has_owned_terms(site)) {
-      // A gathered gradient is complete wherever it is computed; pushed ones add up over the tiles.
-      instruction.owned = mode == OpMode::gather ? boxes.in[driver] : tiles_.boxes(op.inputs[driver], at_).owned;
+      instruction.owned = made.owned;
       instruction.owned_step = step_of(op.inputs[driver]);
     }
     if (nothing_flows)
