@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 
 #include "base/bytes.h"
 #include "program/check_contents.h"
@@ -21,9 +20,21 @@ bool disjoint(const Box& a, const Box& b) {
   return false;
 }
 
+// The items in the order of their keys, which are instructions of a program of `count`; equal keys keep their order.
+template <class Key>
+std::vector<std::size_t> sorted_by(const std::vector<std::size_t>& items, std::int32_t count, Key key) {
+  std::vector<std::size_t> begins(static_cast<std::size_t>(count) + 2, 0);
+  for (const std::size_t item : items) ++begins[static_cast<std::size_t>(key(item)) + 1];
+  for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
+  std::vector<std::size_t> sorted(items.size());
+  for (const std::size_t item : items) sorted[begins[static_cast<std::size_t>(key(item))]++] = item;
+  return sorted;
+}
+
 class ProgramChecker {
  public:
-  ProgramChecker(const Graph& graph, const Program& program) : graph_(graph), program_(program), contents_(graph, program) {}
+  ProgramChecker(const Graph& graph, const Program& program)
+      : graph_(graph), program_(program), contents_(graph, program), fitting_(program.pieces.size()) {}
 
   void run(std::int64_t device_budget) {
     check_pieces();
@@ -40,7 +51,7 @@ class ProgramChecker {
     for (const Binding& binding : program_.persistent) {
       ValueId newest = binding.value;
       while (const ValueId after = next[static_cast<std::size_t>(newest.index)]) newest = after;
-      contents_.expect_at_end(newest, bound(binding));
+      contents_.expect_at_end(newest, binding.piece);
     }
   }
 
@@ -59,6 +70,8 @@ class ProgramChecker {
     if (!exists(binding.piece)) fail("{} has no piece", value.name);
     const Piece& piece = program_.piece(binding.piece);
     if (!placed(piece)) fail("{} of {} has no offset", piece.label, value.name);
+    if (piece.type != value.type)
+      fail("{}, which is {}, is bound to {}, which is {}", value.name, to_string(value.type), piece.label, to_string(piece.type));
     if (piece.bytes < stored_bytes(program_.storage, value.type, value.type.shape))
       fail("{} is bound to {}, whose {} bytes cannot hold it", value.name, piece.label, piece.bytes);
     return binding.piece;
@@ -117,18 +130,16 @@ class ProgramChecker {
       life = life.last < 0 ? Life{first, last, 0} : Life{std::min(life.first, first), std::max(life.last, last), life.end};
       life.end = std::max(life.end, piece.offset + piece.bytes);
     }
-    std::vector<std::size_t> order;
+    std::vector<std::size_t> roots;
     for (std::size_t p = 0; p < pieces; ++p)
-      if (lives[p].last >= 0) order.push_back(p);
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return lives[a].first < lives[b].first; });
+      if (lives[p].last >= 0) roots.push_back(p);
+    const std::vector<std::size_t> ending = sorted_by(roots, count(), [&](std::size_t p) { return lives[p].last; });
+    auto gone = ending.begin();
     std::map<std::int64_t, std::size_t> live[3];  // by tier and offset
-    using Ending = std::pair<std::int64_t, std::size_t>;
-    std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings;
-    for (const std::size_t p : order) {
-      for (; !endings.empty() && endings.top().first < lives[p].first; endings.pop()) {
-        const Piece& gone = program_.pieces[endings.top().second];
-        live[static_cast<std::size_t>(gone.tier)].erase(gone.offset);
-      }
+    std::vector<std::map<std::int64_t, std::size_t>::iterator> entries(pieces);
+    for (const std::size_t p : sorted_by(roots, count(), [&](std::size_t q) { return lives[q].first; })) {
+      for (; lives[*gone].last < lives[p].first; ++gone)
+        live[static_cast<std::size_t>(program_.pieces[*gone].tier)].erase(entries[*gone]);
       const Piece& piece = program_.pieces[p];
       auto& here = live[static_cast<std::size_t>(piece.tier)];
       const auto above = here.lower_bound(piece.offset);
@@ -138,8 +149,7 @@ class ProgramChecker {
         fail("{} at {} and {} at {} overlap and both live at instruction {}", piece.label, piece.offset,
              program_.pieces[other->second].label, other->first, lives[p].first);
       }
-      here.emplace(piece.offset, p);
-      endings.emplace(lives[p].last, p);
+      entries[p] = here.emplace_hint(above, piece.offset, p);
     }
   }
 
@@ -183,56 +193,49 @@ class ProgramChecker {
     }
     moment_.before = order_.before(instruction.lane);
 
-    resolve(instruction.reads, iteration, reads_);
-    resolve(instruction.writes, iteration, writes_);
+    resolve(instruction.reads, reads_);
+    resolve(instruction.writes, writes_);
     check_form(instruction);
     check_aliases(instruction);
     touch(instruction);
   }
 
-  // An operand in one iteration. `moved` is used only if it moves.
   struct Resolved {
     Access access;
     bool empty = false;
-    Box moved_holds;
-    Box moved_box;
   };
 
-  void resolve(const std::vector<Operand>& operands, std::int64_t iteration, std::vector<Resolved>& resolved) {
-    resolved.resize(operands.size());
-    for (std::size_t k = 0; k < operands.size(); ++k) {
-      const Operand& operand = operands[k];
-      Resolved& r = resolved[k];
+  void resolve(const std::vector<Operand>& operands, std::vector<Resolved>& resolved) {
+    resolved.clear();
+    for (const Operand& operand : operands) {
       if (!exists(operand.piece)) fail("{} names a piece that does not exist", here());
+      if (!program_.boxes.has(operand.holds) || !program_.boxes.has(operand.box))
+        fail("{} names a box that does not exist", here());
       const Piece& piece = program_.piece(operand.piece);
+      const MovingBox& holds = program_.boxes[operand.holds];
+      const MovingBox& box = program_.boxes[operand.box];
       const int rank = piece.type.shape.rank();
-      const auto bad_step = [&](const Dims& step) { return step.rank() != 0 && step.rank() != rank; };
-      if (operand.holds.rank() != rank || operand.box.rank() != rank || bad_step(operand.holds_step) || bad_step(operand.box_step))
-        fail("{} takes {} {} of {}, which is {}", here(), piece.label, to_string(operand.box), to_string(operand.holds),
+      const auto fits = [&](const MovingBox& b) { return b.start.rank() == rank && (!b.moves() || b.step.rank() == rank); };
+      if (!fits(holds) || !fits(box))
+        fail("{} takes {} {} of {}, which is {}", here(), piece.label, to_string(box.start), to_string(holds.start),
              to_string(piece.type));
-      r.access = {operand.piece, &operand.holds, &operand.box};
-      if (operand.holds_step.rank() > 0 && iteration > 0) {
-        r.moved_holds = operand.holds.shifted(operand.holds_step, iteration);
-        r.access.holds = &r.moved_holds;
-      }
-      if (operand.box_step.rank() > 0 && iteration > 0) {
-        r.moved_box = operand.box.shifted(operand.box_step, iteration);
-        r.access.box = &r.moved_box;
-      }
-      if (program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero)
-        r.access.box = r.access.holds;
-      r.empty = r.access.box->empty();
+      const bool zero = program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero;
+      const Resolved& r = resolved.emplace_back(Resolved{{operand.piece, &holds, zero ? &holds : &box}, box.start.empty()});
       if (!r.empty) check_access(piece, r.access);
     }
   }
 
-  void check_access(const Piece& piece, const Access& access) const {
-    const Box& holds = *access.holds;
+  void check_access(const Piece& piece, const Access& access) {
     if (!placed(piece)) fail("{} takes {}, which has no offset", here(), piece.label);
     if (!piece.persistent && (moment_.instruction < piece.first || moment_.instruction > piece.last))
       fail("{} takes {}, which lives from instruction {} to {}", here(), piece.label, piece.first, piece.last);
-    if (!holds.contains(*access.box))
-      fail("{} takes {} of {}, which holds only {}", here(), to_string(*access.box), piece.label, to_string(holds));
+    if (access.box != access.holds && !access.holds->at(moment_.iteration).contains(access.box->at(moment_.iteration)))
+      fail("{} takes {} of {}, which holds only {}", here(), to_string(access.box->at(moment_.iteration)), piece.label,
+           to_string(access.holds->at(moment_.iteration)));
+    const MovingBox*& fitting = fitting_[static_cast<std::size_t>(access.piece.index)];
+    if (fitting == access.holds && !fitting->moves()) return;
+    fitting = access.holds;
+    const Box holds = access.holds->at(moment_.iteration);
     for (int i = 0; i < holds.rank(); ++i)
       if (holds.lo[i] < 0 || holds.hi[i] > piece.type.shape[i])
         fail("{} takes {} as holding {}, outside {}", here(), piece.label, to_string(holds), to_string(piece.type));
@@ -263,7 +266,7 @@ class ProgramChecker {
       case Action::zero: return count_is(0, 1);
       case Action::combine:
         count_is(2, 1);
-        if (reads_[1].access.piece != writes_[0].access.piece || *reads_[1].access.box != *writes_[0].access.box)
+        if (reads_[1].access.piece != writes_[0].access.piece || !is_same(reads_[1].access.box, writes_[0].access.box))
           fail("{} adds to {} but does not read the same of it", here(), label(writes_[0]));
         return expect_same_box();
     }
@@ -278,7 +281,8 @@ class ProgramChecker {
     const Tier where = instruction.lane == Lane::host ? Tier::host : Tier::device;
     const auto check = [&](const Resolved& r, ValueId value) {
       if (tier(r) != where) fail("{} takes {} in the {} tier", here(), label(r), name_of(tier(r)));
-      if (program_.piece(r.access.piece).type != graph_.value(value).type)
+      const Piece& piece = program_.piece(r.access.piece);
+      if (piece.value != value && piece.type != graph_.value(value).type)  // check_pieces() has seen to the piece's own value
         fail("{} takes {} as {}, which is {}", here(), label(r), graph_.value(value).name, to_string(graph_.value(value).type));
     };
     for (std::size_t i = 0; i < reads_.size(); ++i) check(reads_[i], op.inputs[i]);
@@ -288,9 +292,11 @@ class ProgramChecker {
   void expect_same_box() const {
     const Access& from = reads_[0].access;
     const Access& to = writes_[0].access;
-    if (*from.box != *to.box || program_.piece(from.piece).type != program_.piece(to.piece).type)
-      fail("{} moves {} {} to {} {}", here(), label(reads_[0]), to_string(*from.box), label(writes_[0]), to_string(*to.box));
+    if (!is_same(from.box, to.box) || program_.piece(from.piece).type != program_.piece(to.piece).type)
+      fail("{} moves {} {} to {} {}", here(), label(reads_[0]), to_string(from.box->at(moment_.iteration)), label(writes_[0]),
+           to_string(to.box->at(moment_.iteration)));
   }
+  bool is_same(const MovingBox* a, const MovingBox* b) const { return same(*a, *b, moment_.iteration); }
 
   // Within an instruction nothing that is written meets anything else it touches, unless the op may run in place there.
   void check_aliases(const Instruction& instruction) const {
@@ -319,14 +325,15 @@ class ProgramChecker {
   }
 
   bool clash(const Access& a, const Access& b) const {
-    if (a.piece == b.piece) return *a.holds != *b.holds || !disjoint(*a.box, *b.box);
+    if (a.piece == b.piece)
+      return !is_same(a.holds, b.holds) || !disjoint(a.box->at(moment_.iteration), b.box->at(moment_.iteration));
     return overlap(program_.piece(a.piece), program_.piece(b.piece));
   }
 
   bool in_place(const Instruction& instruction, std::size_t write, std::size_t read) const {
     const Access& to = writes_[write].access;
     const Access& from = reads_[read].access;
-    if (*to.holds != *from.holds || *to.box != *from.box) return false;
+    if (!is_same(to.holds, from.holds) || !is_same(to.box, from.box)) return false;
     if (to.piece != from.piece && program_.piece(to.piece).shares != from.piece) return false;
     if (instruction.action == Action::combine) return read == 1;
     if (instruction.action != Action::kernel) return false;
@@ -371,7 +378,8 @@ class ProgramChecker {
   Contents contents_;
   HappensBefore order_;
   Moment moment_;
-  std::vector<Resolved> reads_;  // of the instruction at hand; reused
+  std::vector<const MovingBox*> fitting_;  // by piece: what it last held, which fits into it
+  std::vector<Resolved> reads_;            // of the instruction at hand; reused
   std::vector<Resolved> writes_;
 };
 

@@ -103,8 +103,7 @@ void Contents::place(ValueId value, PieceId id) {
     return;
   }
   const Moment start;
-  const Box whole = Box::whole(graph_.value(value).type.shape);
-  if (const PieceId other = begin(start, id, whole))
+  if (const PieceId other = begin(start, id, nullptr))
     internal_error("program {}: {} and {} overlap, but both hold a value at the start", program_.name, label(id), label(other));
   s.complete = true;
   s.value = value;
@@ -118,9 +117,9 @@ ValueId Contents::read(const Moment& moment, const Access& access) const {
                      label(s.destroyed_by));
     internal_error("program {}: {} reads {}, which was never written", program_.name, describe(moment), label(access.piece));
   }
-  if (s.holds != *access.holds)
+  if (!holds(access.piece, *access.holds, moment.iteration))
     internal_error("program {}: {} reads {} as if it held {}, but it holds {}", program_.name, describe(moment),
-                   label(access.piece), to_string(*access.holds), to_string(s.holds));
+                   label(access.piece), to_string(access.holds->at(moment.iteration)), to_string(held_box(access.piece)));
   if (s.complete) {
     if (s.written > moment.before[index_of(s.lane)]) fail_order(moment, s.lane, s.written, kRead, access.piece, access.piece);
     return s.value;
@@ -129,17 +128,18 @@ ValueId Contents::read(const Moment& moment, const Access& access) const {
   std::int64_t elements = 0;
   if (!s.written_parts)
     internal_error("program {}: {} reads {}, which is scratch", program_.name, describe(moment), label(access.piece));
-  s.written_parts->each(*access.box, [&](const Part& part) {
+  const Box box = access.box->at(moment.iteration);
+  s.written_parts->each(box, [&](const Part& part) {
     expect_order(moment, part, kRead, access.piece);
     if (value && value != part.value)
       internal_error("program {}: {} reads {} {}, which holds parts of both {} and {}", program_.name, describe(moment),
-                     label(access.piece), to_string(*access.box), graph_.value(value).name, graph_.value(part.value).name);
+                     label(access.piece), to_string(box), graph_.value(value).name, graph_.value(part.value).name);
     value = part.value;
-    elements += intersect(part.box, *access.box).elements();
+    elements += intersect(part.box, box).elements();
   });
-  if (elements != access.box->elements())
+  if (elements != box.elements())
     internal_error("program {}: {} reads {} {}, of which {} elements were never written", program_.name, describe(moment),
-                   label(access.piece), to_string(*access.box), access.box->elements() - elements);
+                   label(access.piece), to_string(box), box.elements() - elements);
   return value;
 }
 
@@ -147,28 +147,32 @@ void Contents::record_read(const Moment& moment, const Access& access) {
   Store& s = store(access.piece);
   const std::size_t lane = index_of(moment.lane);
   s.reads[lane] = moment.ordinal;
-  if (!s.owns || s.holds != *access.holds) return;  // overwritten in place by this very instruction
-  if (*access.box == s.holds) {
+  if (!s.owns || !holds(access.piece, *access.holds, moment.iteration)) return;  // overwritten in place by this very instruction
+  if (same(*access.box, *access.holds, moment.iteration)) {
     s.whole_reads[lane] = moment.ordinal;
     return;
   }
+  const Box box = access.box->at(moment.iteration);
+  const Box held = held_box(access.piece);
   // Of one lane only the latest read of an element matters: what follows it follows those before.
   if (!s.read_parts) s.read_parts = std::make_unique<Parts>();
-  s.read_parts->take(*access.box, s.holds, [&](const Part& part) { return part.lane == moment.lane; });
-  s.read_parts->add({*access.box, {}, moment.lane, moment.ordinal}, s.holds);
+  s.read_parts->take(box, held, [&](const Part& part) { return part.lane == moment.lane; });
+  s.read_parts->add({box, {}, moment.lane, moment.ordinal}, held);
 }
 
 void Contents::write(const Moment& moment, const Access& access, ValueId value) {
   Store& s = store(access.piece);
-  if (!s.owns || s.holds != *access.holds) begin(moment, access.piece, *access.holds);
+  if (!s.owns || !holds(access.piece, *access.holds, moment.iteration)) begin(moment, access.piece, access.holds);
   expect_order(moment, s.earlier, kWrite, access.piece, access.piece);
-  if (*access.box != s.holds) {
+  if (!same(*access.box, *access.holds, moment.iteration)) {
     write_part(moment, access, value);
   } else {
     expect_order(moment, s.reads, kWrite, access.piece, access.piece);
     expect_order(moment, s.writes, kWrite, access.piece, access.piece);
     if (s.written_parts) s.written_parts->clear();
     if (s.read_parts) s.read_parts->clear();
+    s.holds = access.holds;
+    s.iteration = moment.iteration;
     s.complete = true;
     s.value = value;
     s.lane = moment.lane;
@@ -179,9 +183,11 @@ void Contents::write(const Moment& moment, const Access& access, ValueId value) 
 
 void Contents::write_part(const Moment& moment, const Access& access, ValueId value) {
   Store& s = store(access.piece);
+  const Box box = access.box->at(moment.iteration);
+  const Box held = held_box(access.piece);
   if (!s.written_parts) s.written_parts = std::make_unique<Parts>();
   if (s.complete) {
-    s.written_parts->add({s.holds, s.value, s.lane, s.written}, s.holds);
+    s.written_parts->add({held, s.value, s.lane, s.written}, held);
     s.complete = false;
   }
   const auto ordered = [&](const Part& part) {
@@ -189,20 +195,33 @@ void Contents::write_part(const Moment& moment, const Access& access, ValueId va
     return true;
   };
   expect_order(moment, s.whole_reads, kWrite, access.piece, access.piece);
-  if (s.read_parts) s.read_parts->take(*access.box, s.holds, ordered);
-  s.written_parts->take(*access.box, s.holds, ordered);
-  s.written_parts->add({*access.box, value, moment.lane, moment.ordinal}, s.holds);
+  if (s.read_parts) s.read_parts->take(box, held, ordered);
+  s.written_parts->take(box, held, ordered);
+  s.written_parts->add({box, value, moment.lane, moment.ordinal}, held);
 }
 
 void Contents::scratch(const Moment& moment, PieceId id) {
   Store& s = store(id);
-  if (!s.owns || s.complete || s.holds != Box{}) begin(moment, id, {});
+  if (!s.owns || s.complete || s.holds) begin(moment, id, nullptr);
   expect_order(moment, s.writes, kWrite, id, id);
   s.writes[index_of(moment.lane)] = moment.ordinal;
 }
 
+// What the piece holds; nothing if it is scratch.
+Box Contents::held_box(PieceId id) const {
+  const Store& s = store(id);
+  if (s.holds) return s.holds->at(s.iteration);
+  return s.value ? Box::whole(program_.piece(id).type.shape) : Box{};
+}
+
+bool Contents::holds(PieceId id, const MovingBox& box, std::int64_t iteration) const {
+  const Store& s = store(id);
+  if (s.holds == &box && (s.iteration == iteration || !box.moves())) return true;
+  return held_box(id) == box.at(iteration);
+}
+
 // The piece starts to hold `holds`: what its bytes held before is gone.
-PieceId Contents::begin(const Moment& moment, PieceId id, const Box& holds) {
+PieceId Contents::begin(const Moment& moment, PieceId id, const MovingBox* holds) {
   Store& s = store(id);
   expect_order(moment, s.reads, kWrite, id, id);
   expect_order(moment, s.writes, kWrite, id, id);
@@ -211,6 +230,7 @@ PieceId Contents::begin(const Moment& moment, PieceId id, const Box& holds) {
   const PieceId destroyed = s.owns ? PieceId{} : claim(moment, id, earlier);
   s.owns = true;
   s.holds = holds;
+  s.iteration = moment.iteration;
   s.complete = false;
   s.value = {};
   s.destroyed_by = {};
@@ -244,6 +264,10 @@ PieceId Contents::claim(const Moment& moment, PieceId id, Ordinals& earlier) {
       other.destroyed_by = id;
     }
     const std::int64_t range_begin = range->first;
+    if (range_begin == first && range_end == end) {  // the usual case: the bytes change hands as they are
+      range->second.piece = id;
+      return destroyed;
+    }
     range = owners.erase(range);
     if (range_begin < first) owners.emplace_hint(range, range_begin, Range{first, owner});
     if (range_end > end) range = owners.emplace_hint(range, end, Range{range_end, owner});
@@ -255,7 +279,7 @@ PieceId Contents::claim(const Moment& moment, PieceId id, Ordinals& earlier) {
 void Contents::expect_at_end(ValueId value, PieceId id) const {
   Moment end;
   end.before.fill(std::numeric_limits<std::int64_t>::max());
-  const Box whole = Box::whole(graph_.value(value).type.shape);
+  const MovingBox whole(Box::whole(graph_.value(value).type.shape));
   ValueId found = read(end, {id, &whole, &whole});
   const ValueId last = found;
   while (found && found != value) found = graph_.value(found).version_of;

@@ -10,12 +10,17 @@
 
 namespace outsize {
 
-// One access of the unrolled program: the operand's boxes in this iteration. Both boxes outlive the call they are given to.
+// An operand. Its boxes move with the iteration of the moment it is taken in, and outlive the check.
 struct Access {
   PieceId piece;
-  const Box* holds = nullptr;
-  const Box* box = nullptr;
+  const MovingBox* holds = nullptr;
+  const MovingBox* box = nullptr;
 };
+
+// Two boxes are the same in an iteration.
+inline bool same(const MovingBox& a, const MovingBox& b, std::int64_t iteration) {
+  return &a == &b || a.at(iteration) == b.at(iteration);
+}
 
 // A part of a piece and the access it had.
 struct Part {
@@ -75,9 +80,10 @@ class Contents {
  private:
   // A piece's content. Most are written whole; only those written or read in parts pay for parts.
   struct Store {
-    Box holds;
-    bool owns = false;      // its bytes are its own: no other piece has been written there since
-    bool complete = false;  // written whole by one instruction: `value` and `written` say which
+    const MovingBox* holds = nullptr;  // none: scratch, or the whole of the value that was placed here
+    std::int64_t iteration = 0;        // of `holds`
+    bool owns = false;                 // its bytes are its own: no other piece has been written there since
+    bool complete = false;             // written whole by one instruction: `value` and `written` say which
     ValueId value;
     Lane lane = Lane::compute;
     std::int64_t written = 0;
@@ -97,8 +103,10 @@ class Contents {
   Store& store(PieceId id) { return stores_[static_cast<std::size_t>(id.index)]; }
   const Store& store(PieceId id) const { return stores_[static_cast<std::size_t>(id.index)]; }
   const std::string& label(PieceId id) const { return program_.piece(id).label; }
+  Box held_box(PieceId piece) const;
+  bool holds(PieceId piece, const MovingBox& box, std::int64_t iteration) const;
   // Both return a piece whose content this has destroyed, or none.
-  PieceId begin(const Moment& moment, PieceId piece, const Box& holds);
+  PieceId begin(const Moment& moment, PieceId piece, const MovingBox* holds);
   PieceId claim(const Moment& moment, PieceId piece, Ordinals& earlier);
   void write_part(const Moment& moment, const Access& access, ValueId value);
   void expect_order(const Moment& moment, const Ordinals& accesses, const char* what, PieceId mine, PieceId theirs) const;

@@ -11,6 +11,7 @@ Emitter::Emitter(const Graph& graph, const Plan& plan, const LowerOptions& optio
       plan_(plan),
       options_(options),
       places_(static_cast<std::size_t>(graph.value_count())),
+      whole_boxes_(static_cast<std::size_t>(graph.value_count())),
       ran_(static_cast<std::size_t>(graph.op_count()), false),
       read_later_(values_read_later(graph, plan)) {
   program_.name = graph.name;
@@ -33,9 +34,15 @@ PieceId Emitter::new_whole_piece(ValueId value, Tier tier) {
   return new_piece(graph_.value(value).name, value, tier, Box::whole(graph_.value(value).type.shape));
 }
 
-Operand Emitter::whole_operand(PieceId piece, ValueId value) const {
-  const Box whole = Box::whole(graph_.value(value).type.shape);
-  return {piece, whole, whole, {}, {}};
+BoxId Emitter::whole_box(ValueId value) {
+  BoxId& box = whole_boxes_[static_cast<std::size_t>(value.index)];
+  if (!box) box = program_.boxes.add(Box::whole(graph_.value(value).type.shape));
+  return box;
+}
+
+Operand Emitter::whole_operand(PieceId piece, ValueId value) {
+  const BoxId whole = whole_box(value);
+  return {piece, whole, whole};
 }
 
 void Emitter::extend(PieceId id, std::int32_t index) {
@@ -61,17 +68,17 @@ void Emitter::append(Instruction instruction) {
   program_.instructions.push_back(std::move(instruction));
 }
 
-std::int64_t Emitter::workspace_of(const Instruction& instruction) const {
+std::int64_t Emitter::workspace_of(const Instruction& instruction) {
   if (instruction.action != Action::kernel || !options_.workspace) return 0;
   const Op& op = graph_.op(instruction.op);
   const auto whole = [&](const std::vector<Operand>& operands, const std::vector<ValueId>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)
-      if (operands[i].box != Box::whole(graph_.value(values[i]).type.shape)) return false;
+      if (operands[i].box != whole_box(values[i])) return false;
     return true;
   };
   if (options_.whole_workspace && whole(instruction.reads, op.inputs) && whole(instruction.writes, op.outputs))
     return (*options_.whole_workspace)[static_cast<std::size_t>(instruction.op.index)];
-  return options_.workspace(call_of(graph_, instruction));
+  return options_.workspace(call_of(graph_, program_, instruction));
 }
 
 bool Emitter::first_run(OpId op) {
@@ -165,8 +172,8 @@ void Emitter::run_on_host(const RunStep& step) {
 }
 
 Operand Emitter::staging_for(ValueId value, const Operand& like) {
-  const PieceId piece = new_piece(graph_.value(value).name + " staging", value, Tier::host, like.box);
-  return {piece, like.box, like.box, like.box_step, like.box_step};
+  const PieceId piece = new_piece(graph_.value(value).name + " staging", value, Tier::host, program_.boxes[like.box].start);
+  return {piece, like.box, like.box};
 }
 
 void Emitter::store_lower(ValueId value, const Operand& from, const Operand& to) {

@@ -30,10 +30,11 @@ class Emitter {
   PieceId new_piece(std::string label, ValueId value, Tier tier, const Box& box);
   PieceId new_whole_piece(ValueId value, Tier tier);
   Place& place(ValueId value) { return places_[static_cast<std::size_t>(value.index)]; }
-  Operand whole_operand(PieceId piece, ValueId value) const;
+  BoxId whole_box(ValueId value);
+  Operand whole_operand(PieceId piece, ValueId value);
   // Appends an instruction, books the workspace of kernels, and extends the lifetimes of what it touches.
   void append(Instruction instruction);
-  std::int64_t workspace_of(const Instruction& instruction) const;
+  std::int64_t workspace_of(const Instruction& instruction);
   void extend(PieceId piece, std::int32_t index);
   bool first_run(OpId op);  // and counts the run
 
@@ -57,6 +58,7 @@ class Emitter {
   const LowerOptions& options_;
   Program program_;
   std::vector<Place> places_;
+  std::vector<BoxId> whole_boxes_;  // by value; none: not asked for yet
   std::vector<bool> ran_;
   std::vector<std::vector<bool>> read_later_;  // by pass: the values that a step after it reads
   // Rows that one pass saves for a later one: (later pass, value, tile) → slot.

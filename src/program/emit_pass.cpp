@@ -44,7 +44,7 @@ void PassEmitter::open() {
         if (home == Tier::disk)
           user_error("plan: {} is summed over the tiles of pass {} and cannot be streamed to disk; stream it to host",
                      graph_.value(value).name, pass_.name);
-        zero({whole_[v], whole, whole, {}, {}});
+        zero(emitter_.whole_operand(whole_[v], value));
       }
     }
     if (!tiles_.shared(value) || (kind == ValueClass::gathered && pass_.descending)) continue;
@@ -106,12 +106,13 @@ Dims PassEmitter::step_of(ValueId value) const {
   return steps;
 }
 
-Operand PassEmitter::local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box) const {
-  return {piece, holds, box, step_of(value), step_of(value)};
+Operand PassEmitter::local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box) {
+  const Dims step = step_of(value);
+  return emitter_.program_.operand(piece, {holds, step}, {box, step});
 }
 
-Operand PassEmitter::pass_operand(PieceId piece, ValueId value, const Box& box) const {
-  return {piece, Box::whole(graph_.value(value).type.shape), box, {}, step_of(value)};
+Operand PassEmitter::pass_operand(PieceId piece, ValueId value, const Box& box) {
+  return {piece, emitter_.whole_box(value), emitter_.program_.boxes.add({box, step_of(value)})};
 }
 
 PieceId PassEmitter::new_local(ValueId value, const Box& box, const char* what) {
@@ -197,10 +198,8 @@ void PassEmitter::call(int k) {
       computed[o] = {op.outputs[o], boxes.out[o], piece};
       instruction.writes.push_back(local_operand(piece, op.outputs[o], boxes.out[o], boxes.out[o]));
     }
-    if (op.def->has_owned_terms(site)) {
-      instruction.owned = made.owned;
-      instruction.owned_step = step_of(op.inputs[driver]);
-    }
+    if (op.def->has_owned_terms(site))
+      instruction.owned = emitter_.program_.boxes.add({made.owned, step_of(op.inputs[driver])});
     if (nothing_flows)
       for (const Operand& write : instruction.writes) zero(write);
     else
@@ -263,7 +262,7 @@ void PassEmitter::take_carry(ValueId value, const TileBoxes& boxes, const Local&
   if (found != emitter_.saved_.end())
     for (const auto& [tile, saved] : found->second)
       if (tile == at_) {
-        const Operand from{saved.piece, saved.box, saved.box, {}, {}};
+        const Operand from = emitter_.program_.operand(saved.piece, saved.box, saved.box);
         if (pass_.saved_in == Tier::device)
           copy(from, to);
         else
@@ -293,7 +292,7 @@ void PassEmitter::save_for_later_passes(ValueId value, const TileBoxes& boxes, c
       const Box part = intersect(saved.box, boxes.compute);
       if (part.empty()) continue;
       const Operand from = local_operand(piece.piece, value, piece.box, part);
-      const Operand to{saved.piece, saved.box, part, {}, {}};
+      const Operand to = emitter_.program_.operand(saved.piece, saved.box, part);
       if (emitter_.program_.piece(saved.piece).tier == Tier::device)
         copy(from, to);
       else

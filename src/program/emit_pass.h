@@ -27,8 +27,8 @@ class PassEmitter {
   void close();
 
   Operand fetch(ValueId value, const Box& box);
-  Operand local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box) const;
-  Operand pass_operand(PieceId piece, ValueId value, const Box& box) const;  // of a whole piece
+  Operand local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box);
+  Operand pass_operand(PieceId piece, ValueId value, const Box& box);  // of a whole piece
   PieceId new_local(ValueId value, const Box& box, const char* what);
   void copy(const Operand& from, const Operand& to);
   void combine(Combine how, const Operand& from, const Operand& to);

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <queue>
 #include <random>
-#include <set>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -45,50 +43,76 @@ std::int64_t top_of(std::span<const Lifetime> blocks, const Offsets& offsets) {
   return top;
 }
 
-// The free ranges of an unlimited arena, coalesced, found by address and by size.
+// The free ranges of an unlimited arena, coalesced, found by address and by size. Sorted arrays: there are few of them as a rule,
+// and even thousands are moved up sooner than a tree is rebalanced.
 class FreeList {
  public:
-  FreeList() { insert(0, kUnlimited / 2); }
-
   // Takes `bytes` from the smallest range that has them (the lowest of equals).
   std::int64_t take(std::int64_t bytes) {
-    const auto found = by_size_.lower_bound({bytes, 0});
+    const auto found = std::lower_bound(by_size_.begin(), by_size_.end(), BySize{bytes, 0});
     const auto [size, offset] = *found;
-    by_size_.erase(found);
-    by_offset_.erase(offset);
-    if (size > bytes) insert(offset + bytes, size - bytes);
+    const auto range = at_or_above(offset);
+    if (size == bytes) {
+      by_size_.erase(found);
+      by_offset_.erase(range);
+    } else {
+      resize({size, offset}, {size - bytes, offset + bytes});
+      range->begin += bytes;
+    }
     return offset;
   }
 
   void give(std::int64_t offset, std::int64_t bytes) {
-    auto next = by_offset_.lower_bound(offset);
-    if (next != by_offset_.end() && next->first == offset + bytes) {
-      bytes += next->second;
-      next = erase(next);
+    const std::int64_t end = offset + bytes;
+    const auto next = at_or_above(offset);
+    const auto previous = next == by_offset_.begin() ? by_offset_.end() : std::prev(next);
+    const bool joins_next = next != by_offset_.end() && next->begin == end;
+    const bool joins_previous = previous != by_offset_.end() && previous->end == offset;
+    if (joins_previous && joins_next) {
+      const BySize gone = by_size(*next);
+      by_size_.erase(std::lower_bound(by_size_.begin(), by_size_.end(), gone));
+      resize(by_size(*previous), {next->end - previous->begin, previous->begin});
+      previous->end = next->end;
+      by_offset_.erase(next);
+    } else if (joins_previous) {
+      resize(by_size(*previous), {end - previous->begin, previous->begin});
+      previous->end = end;
+    } else if (joins_next) {
+      resize(by_size(*next), {next->end - offset, offset});
+      next->begin = offset;
+    } else {
+      by_offset_.insert(next, {offset, end});
+      by_size_.insert(std::lower_bound(by_size_.begin(), by_size_.end(), BySize{bytes, offset}), {bytes, offset});
     }
-    if (next != by_offset_.begin()) {
-      const auto previous = std::prev(next);
-      if (previous->first + previous->second == offset) {
-        offset = previous->first;
-        bytes += previous->second;
-        erase(previous);
-      }
-    }
-    insert(offset, bytes);
   }
 
  private:
-  void insert(std::int64_t offset, std::int64_t bytes) {
-    by_offset_.emplace(offset, bytes);
-    by_size_.emplace(bytes, offset);
+  struct Range {
+    std::int64_t begin, end;
+  };
+  using BySize = std::pair<std::int64_t, std::int64_t>;  // size, offset
+  static constexpr std::int64_t kArena = kUnlimited / 2;
+
+  static BySize by_size(const Range& range) { return {range.end - range.begin, range.begin}; }
+  std::vector<Range>::iterator at_or_above(std::int64_t offset) {
+    return std::lower_bound(by_offset_.begin(), by_offset_.end(), offset,
+                            [](const Range& range, std::int64_t value) { return range.begin < value; });
   }
-  std::map<std::int64_t, std::int64_t>::iterator erase(std::map<std::int64_t, std::int64_t>::iterator range) {
-    by_size_.erase({range->second, range->first});
-    return by_offset_.erase(range);
+  // Puts `now` in the place of `before`, and what is between the two out of its way.
+  void resize(const BySize& before, const BySize& now) {
+    const auto from = std::lower_bound(by_size_.begin(), by_size_.end(), before);
+    const auto to = std::lower_bound(by_size_.begin(), by_size_.end(), now);
+    if (to <= from) {
+      std::move_backward(to, from, from + 1);
+      *to = now;
+    } else {
+      std::move(from + 1, to, from);
+      *(to - 1) = now;
+    }
   }
 
-  std::map<std::int64_t, std::int64_t> by_offset_;
-  std::set<std::pair<std::int64_t, std::int64_t>> by_size_;
+  std::vector<Range> by_offset_{{0, kArena}};
+  std::vector<BySize> by_size_{{kArena, 0}};
 };
 
 enum class Time : std::uint8_t { forward, reversed };

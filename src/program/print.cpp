@@ -5,8 +5,8 @@
 namespace outsize {
 namespace {
 
-std::string moved(const Box& box, const Dims& step) {
-  return step.rank() == 0 ? to_string(box) : fmt::format("{}+i*{}", to_string(box), to_string(step));
+std::string print_box(const MovingBox& box) {
+  return box.moves() ? fmt::format("{}+i*{}", to_string(box.start), to_string(box.step)) : to_string(box.start);
 }
 
 // "host:" for the lower tiers; the device goes without saying.
@@ -19,11 +19,11 @@ std::string place_of(const Piece& piece) {
 std::string print_operand(const Program& program, const Operand& operand) {
   const Piece& piece = program.piece(operand.piece);
   std::string text = place_of(piece);
-  const bool fixed = operand.holds_step.rank() == 0 && operand.box_step.rank() == 0;
-  const bool all = operand.box == operand.holds && operand.box_step == operand.holds_step;
-  if (fixed && all && operand.box == Box::whole(piece.type.shape)) return text;
-  text += " " + moved(operand.box, operand.box_step);
-  if (!all) text += " of " + moved(operand.holds, operand.holds_step);
+  const MovingBox& box = program.boxes[operand.box];
+  const bool all = operand.box == operand.holds;
+  if (all && box == MovingBox(Box::whole(piece.type.shape))) return text;
+  text += " " + print_box(box);
+  if (!all) text += " of " + print_box(program.boxes[operand.holds]);
   return text;
 }
 
@@ -97,13 +97,13 @@ std::string_view name_of(Action action) {
   return "?";
 }
 
-Call call_of(const Graph& graph, const Instruction& instruction, std::int64_t iteration) {
-  const auto in_iteration = [&](const Box& box, const Dims& step) { return step.rank() == 0 ? box : box.shifted(step, iteration); };
-  Call call{{graph, graph.op(instruction.op)}, {}, in_iteration(instruction.owned, instruction.owned_step)};
+Call call_of(const Graph& graph, const Program& program, const Instruction& instruction, std::int64_t iteration) {
+  const auto in_iteration = [&](BoxId box) { return program.boxes[box].at(iteration); };
+  Call call{{graph, graph.op(instruction.op)}, {}, instruction.owned ? in_iteration(instruction.owned) : Box{}};
   call.boxes.in.reserve(instruction.reads.size());
   call.boxes.out.reserve(instruction.writes.size());
-  for (const Operand& read : instruction.reads) call.boxes.in.push_back(in_iteration(read.box, read.box_step));
-  for (const Operand& write : instruction.writes) call.boxes.out.push_back(in_iteration(write.box, write.box_step));
+  for (const Operand& read : instruction.reads) call.boxes.in.push_back(in_iteration(read.box));
+  for (const Operand& write : instruction.writes) call.boxes.out.push_back(in_iteration(write.box));
   return call;
 }
 
@@ -133,7 +133,7 @@ std::string print_program(const Graph& graph, const Program& program) {
     if (!instruction.reads.empty()) text += " " + print_operands(program, instruction.reads);
     text += " -> " + print_operands(program, instruction.writes);
     if (instruction.workspace) text += fmt::format("  using {}", place_of(program.piece(instruction.workspace)));
-    if (instruction.owned.rank() > 0) text += fmt::format("  owned {}", moved(instruction.owned, instruction.owned_step));
+    if (instruction.owned) text += fmt::format("  owned {}", print_box(program.boxes[instruction.owned]));
     text += print_waits(instruction) + "\n";
 
     if (looping && program.loops[loop].end == index + 1) {

@@ -8,6 +8,7 @@
 
 #include "ops/kernel.h"
 #include "plan/plan.h"
+#include "program/boxes.h"
 
 namespace outsize {
 
@@ -30,14 +31,11 @@ struct Piece {
   PieceId shares;           // in place: the piece whose bytes this one takes over (it has the same offset)
 };
 
-// One access: `box` of the piece's value, which holds `holds` (dense) at that moment. In a loop both move by their step an
-// iteration.
+// One access: `box` of the piece's value, which holds `holds` (dense) at that moment.
 struct Operand {
   PieceId piece;
-  Box holds;
-  Box box;
-  Dims holds_step;  // rank 0: does not move
-  Dims box_step;
+  BoxId holds;
+  BoxId box;
 };
 
 enum class Action : std::uint8_t {
@@ -69,8 +67,7 @@ struct Instruction {
   std::vector<Operand> reads;
   std::vector<Operand> writes;
   PieceId workspace;
-  Box owned;
-  Dims owned_step;
+  BoxId owned;  // of a kernel with owned terms
   std::vector<Wait> waits;
 };
 
@@ -92,6 +89,7 @@ struct Program {
   std::string planner;
   StorageRule storage;
   std::vector<Piece> pieces;
+  BoxTable boxes;  // that instructions name
   std::vector<Instruction> instructions;
   std::vector<Loop> loops;       // ascending
   std::vector<Binding> inputs;   // written before a step
@@ -103,6 +101,8 @@ struct Program {
 
   const Piece& piece(PieceId id) const { return pieces[static_cast<std::size_t>(id.index)]; }
   Piece& piece(PieceId id) { return pieces[static_cast<std::size_t>(id.index)]; }
+  // The operand that takes `box` of a piece that holds `holds`.
+  Operand operand(PieceId piece, const MovingBox& holds, const MovingBox& box) { return {piece, boxes.add(holds), boxes.add(box)}; }
 };
 
 // Where persistent values lie, by name: the same in every program of a run, so that training, evaluation and batches of other sizes
@@ -121,7 +121,7 @@ struct PersistentLayout {
 PersistentLayout layout_of(const Graph& graph, const Program& program);
 
 // The call of a kernel instruction in iteration `iteration` of its loop.
-Call call_of(const Graph& graph, const Instruction& instruction, std::int64_t iteration = 0);
+Call call_of(const Graph& graph, const Program& program, const Instruction& instruction, std::int64_t iteration = 0);
 
 // Lanes, boxes, offsets and waits, one instruction a line; for people and text tests.
 std::string print_program(const Graph& graph, const Program& program);

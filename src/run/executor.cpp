@@ -23,14 +23,16 @@ using Clock = std::chrono::steady_clock;
 
 // One side of a copy, or one argument of a kernel: where its piece is, and what it holds in an iteration.
 struct Access {
-  const Operand* operand = nullptr;
+  PieceId piece;
+  const MovingBox* moving_holds = nullptr;
+  const MovingBox* moving_box = nullptr;
   const ValueType* type = nullptr;
   std::byte* memory = nullptr;  // of the piece; nullptr on disk
   std::int64_t offset = 0;      // of the piece in its tier
 
-  Box holds(std::int64_t iteration) const { return operand->holds.shifted(operand->holds_step, iteration); }
-  Box box(std::int64_t iteration) const { return operand->box.shifted(operand->box_step, iteration); }
-  bool moves() const { return operand->holds_step.rank() > 0 || operand->box_step.rank() > 0; }
+  Box holds(std::int64_t iteration) const { return moving_holds->at(iteration); }
+  Box box(std::int64_t iteration) const { return moving_box->at(iteration); }
+  bool moves() const { return moving_holds->moves() || moving_box->moves(); }
 };
 
 // An instruction with everything found beforehand that does not change in a step. What changes from iteration to iteration is
@@ -137,7 +139,7 @@ void Executor::Impl::check_memory() const {
 
 Access Executor::Impl::access(const Operand& operand) const {
   const Piece& piece = program.piece(operand.piece);
-  Access access{&operand, &piece.type, nullptr, piece.offset};
+  Access access{operand.piece, &program.boxes[operand.holds], &program.boxes[operand.box], &piece.type, nullptr, piece.offset};
   if (piece.tier != Tier::disk) access.memory = at(piece.tier, piece.offset);
   return access;
 }
@@ -153,10 +155,11 @@ PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
       check_access(one, index);
       made.moves = made.moves || one.moves();
     }
-  made.moves = (made.moves || instruction.owned_step.rank() > 0) && schedule.loop[static_cast<std::size_t>(index)] >= 0;
+  const bool owned_moves = instruction.owned && program.boxes[instruction.owned].moves();
+  made.moves = (made.moves || owned_moves) && schedule.loop[static_cast<std::size_t>(index)] >= 0;
 
   if (instruction.action == Action::kernel) {
-    made.kernel = backend.kernel(call_of(graph, instruction));
+    made.kernel = backend.kernel(call_of(graph, program, instruction));
     made.in.resize(made.reads.size());
     made.out.resize(made.writes.size());
     made.in_boxes.resize(made.reads.size());
@@ -179,7 +182,7 @@ PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
 
 // The checker proves far more; this much keeps a wrong program from writing over foreign memory.
 void Executor::Impl::check_access(const Access& access, std::int32_t index) const {
-  const Piece& piece = program.piece(access.operand->piece);
+  const Piece& piece = program.piece(access.piece);
   const std::int32_t loop = schedule.loop[static_cast<std::size_t>(index)];
   const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
   for (const std::int64_t iteration : {std::int64_t{0}, last}) {
@@ -215,7 +218,7 @@ void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) co
         made.out[i] = const_cast<std::byte*>(view(made.writes[i], iteration));
         made.out_boxes[i] = made.writes[i].box(iteration);
       }
-      made.owned = made.instruction->owned.shifted(made.instruction->owned_step, iteration);
+      if (made.instruction->owned) made.owned = program.boxes[made.instruction->owned].at(iteration);
       return;
     case Action::zero: {
       const Access& target = made.writes[0];
@@ -237,7 +240,7 @@ void Executor::Impl::for_each_range(const std::vector<Access>& accesses, const P
   for (std::size_t i = 0; i < accesses.size(); ++i) {
     if (boxes[i].empty()) continue;
     const std::int64_t bytes = stored_bytes(program.storage, *accesses[i].type, boxes[i].shape());
-    body(accesses[i].operand->piece, pointers[i] - accesses[i].memory, {pointers[i], static_cast<std::size_t>(bytes)});
+    body(accesses[i].piece, pointers[i] - accesses[i].memory, {pointers[i], static_cast<std::size_t>(bytes)});
   }
 }
 

@@ -101,7 +101,7 @@ class CacheModel {
 
 // One operand in the memory that an op is timed in. Operands that lie at one place in the program do so here: in-place ops.
 struct Place {
-  const Operand* operand = nullptr;
+  PieceId piece;
   std::int64_t bytes = 0;
   std::int64_t offset = 0;
   bool warm = false;  // in the cache when the op begins
@@ -155,7 +155,7 @@ class Measuring {
   };
   // Nothing where it cannot be run here.
   std::optional<Timing> time(const Candidate& candidate, const MeasureOptions& options) {
-    const Call call = call_of(graph_, *candidate.instruction);
+    const Call call = call_of(graph_, program_, *candidate.instruction);
     const std::shared_ptr<const Kernel> kernel = backend_.kernel(call);
     const std::int64_t needed = align_up(candidate.bytes + kernel->workspace_bytes(), kAlignment);
     // Of an op that is over in microseconds it matters that its code, too, is where a step has it: used a moment ago, since most
@@ -216,18 +216,19 @@ class Measuring {
   // Where an operand lies in its arena; a copy's on disk lies in none.
   std::optional<Interval> range_of(const Operand& operand) const {
     const Piece& piece = program_.piece(operand.piece);
-    if (piece.tier == Tier::disk || operand.box.empty()) return std::nullopt;
-    const std::int64_t first = stored_offset(program_.storage, piece.type.format, operand.holds, operand.box.lo);
+    const Box& box = program_.boxes[operand.box].start;
+    if (piece.tier == Tier::disk || box.empty()) return std::nullopt;
+    const std::int64_t first = stored_offset(program_.storage, piece.type.format, program_.boxes[operand.holds].start, box.lo);
     const std::int64_t begin = piece.offset + first * size_of(piece.type.dtype);
     return Interval{begin, std::min(begin + bytes_of(operand), piece.offset + piece.bytes)};
   }
   std::int64_t bytes_of(const Operand& operand) const {
-    return stored_bytes(program_.storage, program_.piece(operand.piece).type, operand.box.shape());
+    return stored_bytes(program_.storage, program_.piece(operand.piece).type, program_.boxes[operand.box].start.shape());
   }
 
   void add(const Profile& profile, const Instruction& instruction, const CacheModel& cache,
            std::map<std::string, Candidate>& found) const {
-    const Call call = call_of(graph_, instruction);
+    const Call call = call_of(graph_, program_, instruction);
     std::string key = signature(call);
     if (profile.seconds.contains(key) && !profile.disturbed.contains(key)) return;
     Candidate& candidate = found[key];
@@ -238,8 +239,8 @@ class Measuring {
     std::map<std::pair<std::int64_t, std::int64_t>, Place> at;  // by where they lie in the arena, one for all of a kernel
     const auto place = [&](const Operand& operand) {
       const std::optional<Interval> range = range_of(operand);
-      if (!range) return Place{&operand};
-      const Place next{&operand, bytes_of(operand), candidate.bytes, tier_of(operand) == Tier::device && cache.holds(*range)};
+      if (!range) return Place{operand.piece};
+      const Place next{operand.piece, bytes_of(operand), candidate.bytes, tier_of(operand) == Tier::device && cache.holds(*range)};
       const auto [shared, is_new] = at.try_emplace({range->lo, range->hi}, next);
       if (is_new) candidate.bytes += align_up(next.bytes, kAlignment);
       return shared->second;
@@ -251,7 +252,7 @@ class Measuring {
   // Small numbers of either sign; above 0 where they may be a variance or a count. Integers are 0, which is an index everywhere,
   // but for the number of a step, which counts from 1.
   void fill(const Place& place, std::byte* to) const {
-    const Piece& piece = program_.piece(place.operand->piece);
+    const Piece& piece = program_.piece(place.piece);
     const Role role = piece.value ? graph_.value(piece.value).role : Role::activation;
     const float lowest = role == Role::state || role == Role::statistic ? 0.0F : -0.5F;
     switch (piece.type.dtype) {
@@ -307,7 +308,7 @@ void for_each_signature(const Graph& graph, const Program& program, Body body) {
   std::set<std::string> seen;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.action != Action::kernel) continue;
-    const Call call = call_of(graph, instruction);
+    const Call call = call_of(graph, program, instruction);
     const auto [key, is_new] = seen.insert(signature(call));
     if (is_new) body(*key, call);
   }

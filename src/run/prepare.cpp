@@ -193,8 +193,8 @@ PlanFigures figures_of(const Prepared& prepared) {
     if (instruction.action == Action::kernel && instruction.recompute) figures.recomputed_ops += repetitions(program, i);
     if (!moves_between_tiers(instruction.action)) continue;
     const Operand& moved = instruction.reads[0];
-    figures.swapped_bytes +=
-        repetitions(program, i) * stored_bytes(program.storage, program.piece(moved.piece).type, moved.box.shape());
+    figures.swapped_bytes += repetitions(program, i) *
+                             stored_bytes(program.storage, program.piece(moved.piece).type, program.boxes[moved.box].start.shape());
   }
   for (const Pass& pass : prepared.plan.passes) {
     std::int64_t tiles = 1;

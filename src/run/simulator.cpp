@@ -8,7 +8,8 @@ namespace outsize {
 namespace {
 
 double bytes_of(const Program& program, const Operand& operand) {
-  return static_cast<double>(stored_bytes(program.storage, program.piece(operand.piece).type, operand.box.shape()));
+  return static_cast<double>(
+      stored_bytes(program.storage, program.piece(operand.piece).type, program.boxes[operand.box].start.shape()));
 }
 
 // What is read and what is written: a memory's rate counts both.
@@ -26,7 +27,7 @@ double duration(const Graph& graph, const Program& program, const Profile& profi
     case Action::kernel:
       if (instruction.lane == Lane::host && device.host_bandwidth > 0)
         return device.launch_seconds + touched_bytes(program, instruction) / device.host_bandwidth;
-      return profile.seconds_of(call_of(graph, instruction));
+      return profile.seconds_of(call_of(graph, program, instruction));
     case Action::copy_out: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.link_out;
     case Action::copy_in: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.link_in;
     case Action::disk_out: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.disk_out;

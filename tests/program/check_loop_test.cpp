@@ -30,9 +30,9 @@ struct Tiles {
   PieceId carry = hand.device("x", 256, {1, 16});
   PieceId out = hand.device("y", 512, {3, 16});
 
-  static Operand part(PieceId piece, Box holds, Box box, bool holds_move, bool box_moves) {
-    const Dims step{2, 0};
-    return {piece, holds, box, holds_move ? step : Dims{}, box_moves ? step : Dims{}};
+  static constexpr Dims kStep{2, 0};
+  Operand part(PieceId piece, Box holds, Box box, bool holds_move, bool box_moves) {
+    return hand.program.operand(piece, {holds, holds_move ? kStep : Dims{}}, {box, box_moves ? kStep : Dims{}});
   }
 
   Tiles() {
@@ -98,7 +98,7 @@ TEST(CheckProgram, CarryMustBeTheRowThatTheTileWants) {
   Tiles tiles;
   Operand& given = tiles.hand.program.instructions[7].writes[0];
   Operand& taken = tiles.hand.program.instructions[7].reads[0];
-  given.holds = given.box = taken.box = rows(2, 3, 16);
+  given.holds = given.box = taken.box = tiles.hand.program.boxes.add({rows(2, 3, 16), Tiles::kStep});
   EXPECT_THAT(verdict(tiles.graph, tiles.hand.program),
               HasSubstr("iteration 1) reads x as if it held [3:4, 0:16], but it holds [2:3, 0:16]"));
 }

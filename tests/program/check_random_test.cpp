@@ -55,7 +55,8 @@ std::vector<Touch> touches(const Program& program, const Instruction& instructio
   std::vector<Touch> all;
   const auto add = [&](const Operand& operand, bool write) {
     const std::int64_t offset = program.piece(operand.piece).offset;
-    all.push_back({offset + operand.box.lo[0] * kRowBytes, offset + operand.box.hi[0] * kRowBytes, write});
+    const Box& box = program.boxes[operand.box].start;
+    all.push_back({offset + box.lo[0] * kRowBytes, offset + box.hi[0] * kRowBytes, write});
   };
   for (const Operand& read : instruction.reads) add(read, false);
   for (const Operand& write : instruction.writes) add(write, true);
@@ -74,7 +75,8 @@ bool is_right(const Program& program) {
   std::vector<int> owner(static_cast<std::size_t>(program.peak_bytes[0] / kRowBytes) + 1, -1);
   const auto rows_of = [&](const Operand& operand, auto visit) {
     const std::int64_t first = program.piece(operand.piece).offset / kRowBytes;
-    for (std::int64_t r = operand.box.lo[0]; r < operand.box.hi[0]; ++r) visit(owner[static_cast<std::size_t>(first + r)]);
+    const Box& box = program.boxes[operand.box].start;
+    for (std::int64_t r = box.lo[0]; r < box.hi[0]; ++r) visit(owner[static_cast<std::size_t>(first + r)]);
   };
   for (const Instruction& instruction : program.instructions) {
     bool right = true;
@@ -95,7 +97,7 @@ Program make(Random& random, const Graph& graph, bool in_parts) {
   const auto extent = [&](PieceId id) { return hand.program.piece(id).bytes / kRowBytes; };
   for (int i = 0; i < instructions; ++i) {
     const Lane lane = static_cast<Lane>(random.below(lanes));
-    const auto operand = [&](PieceId id, Box box) { return Operand{id, rows(0, extent(id), 64), box, {}, {}}; };
+    const auto operand = [&](PieceId id, Box box) { return hand.program.operand(id, rows(0, extent(id), 64), box); };
     if (live.empty() || random.one_in(3)) {
       const PieceId made = hand.device("v", 0, {1 + random.below(kRows), 64});
       live.push_back(made);

@@ -158,9 +158,10 @@ TEST(CheckProgram, WhatIsReadMustBeTheValueThatTheOpWants) {
 
 TEST(CheckProgram, AccessMustLieInsideItsPiece) {
   Swap swap;
-  swap.at(2).reads[0].box.hi[0] = 5;
+  const BoxId five = swap.program().boxes.add(rows(0, 5, 16));
+  swap.at(2).reads[0].box = five;
   EXPECT_THAT(verdict(swap.graph, swap.program()), HasSubstr("takes [0:5, 0:16] of y, which holds only [0:4, 0:16]"));
-  swap.at(2).reads[0].holds.hi[0] = 5;
+  swap.at(2).reads[0].holds = five;
   EXPECT_THAT(verdict(swap.graph, swap.program()), HasSubstr("as holding [0:5, 0:16], outside f32[4, 16]"));
   swap.at(2).reads[0] = swap.hand.whole(swap.y);
   swap.program().piece(swap.y).bytes = 255;
@@ -169,7 +170,7 @@ TEST(CheckProgram, AccessMustLieInsideItsPiece) {
 
 TEST(CheckProgram, CopiesMoveEqualBoxesBetweenTheirTiers) {
   Swap swap;
-  swap.at(1).writes[0].box.hi[0] = 3;
+  swap.at(1).writes[0].box = swap.program().boxes.add(rows(0, 3, 16));
   EXPECT_THAT(verdict(swap.graph, swap.program()), HasSubstr("moves y [0:4, 0:16] to y [0:3, 0:16]"));
   swap.at(1).writes[0].piece = swap.back;
   swap.program().piece(swap.back).first = 1;
@@ -179,7 +180,7 @@ TEST(CheckProgram, CopiesMoveEqualBoxesBetweenTheirTiers) {
 TEST(CheckProgram, PartsMustCoverWhatIsRead) {
   Swap swap;
   // Only two of four rows come back.
-  swap.at(4).reads[0].box = swap.at(4).writes[0].box = rows(0, 2, 16);
+  swap.at(4).reads[0].box = swap.at(4).writes[0].box = swap.program().boxes.add(rows(0, 2, 16));
   EXPECT_EQ(verdict(swap.graph, swap.program()),
             "program chain: instruction 5 (kernel d on compute) reads y [0:4, 0:16], of which 32 elements were never written");
 }
@@ -197,7 +198,7 @@ TEST(CheckProgram, ManyPartsOfDifferentLengthsAddUp) {
     std::int64_t missing = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       Operand from = hand.whole(x), to = hand.whole(copied);
-      from.box = to.box = parts[i];
+      from.box = to.box = hand.program.boxes.add(parts[i]);
       if (i == left_out)
         missing = parts[i].elements();
       else
@@ -217,8 +218,8 @@ struct Halves : Swap {
   Halves(Box first, Box second) {
     Program& program_ = program();
     Instruction other = at(4);
-    at(4).reads[0].box = at(4).writes[0].box = first;
-    other.reads[0].box = other.writes[0].box = second;
+    at(4).reads[0].box = at(4).writes[0].box = program_.boxes.add(first);
+    other.reads[0].box = other.writes[0].box = program_.boxes.add(second);
     other.lane = Lane::disk_in;
     program_.instructions.insert(program_.instructions.begin() + 5, other);
     at(6).waits.push_back({Lane::disk_in, 1});

@@ -60,9 +60,9 @@ class HandProgram {
     program.persistent.push_back({program.piece(id).value, id});
   }
 
-  Operand whole(PieceId id) const {
+  Operand whole(PieceId id) {
     const Box box = Box::whole(program.piece(id).type.shape);
-    return {id, box, box, {}, {}};
+    return program.operand(id, box, box);
   }
 
   Instruction& kernel(std::string_view op, std::vector<Operand> reads, std::vector<Operand> writes, std::vector<Wait> waits = {}) {

@@ -21,9 +21,8 @@ output z
   hand.kernel("first", {hand.whole(x)}, {hand.whole(y)});
   hand.move(Action::copy_out, {hand.whole(y)}, {hand.whole(host)}, {{Lane::compute, 1}});
   Operand half = hand.whole(y);
-  half.box = rows(0, 2, 16);
   Operand other = hand.whole(z);
-  other.box = half.box;
+  half.box = other.box = hand.program.boxes.add(rows(0, 2, 16));
   hand.move(Action::copy, {half}, {other});
   hand.move(Action::combine, {hand.whole(y), hand.whole(z)}, {hand.whole(z)}).combine = Combine::sum;
   hand.kernel("second.long", {hand.whole(y), hand.whole(w)}, {hand.whole(z)}, {{Lane::copy_in, 0}, {Lane::copy_out, 1}}).recompute =
@@ -51,13 +50,11 @@ TEST(PrintProgram, LoopsShowWhatMoves) {
   HandProgram hand(graph);
   const PieceId x = hand.piece("x", Tier::host, 0), window = hand.device("x", 0, {2, 16}), y = hand.device("y", 256);
   hand.input(x);
-  const Dims step{2, 0};
-  const Box two = rows(0, 2, 16), all = rows(0, 8, 16);
+  const MovingBox two{rows(0, 2, 16), {2, 0}}, all = rows(0, 8, 16);
+  const auto part = [&](PieceId piece, const MovingBox& holds) { return hand.program.operand(piece, holds, two); };
   hand.move(Action::zero, {}, {hand.whole(y)});
-  hand.move(Action::copy_in, {{x, all, two, {}, step}}, {{window, two, two, step, step}}, {{Lane::compute, 1, 1}});
-  Instruction& kernel = hand.kernel("a", {{window, two, two, step, step}}, {{y, all, two, {}, step}}, {{Lane::copy_in, 1, 1}});
-  kernel.owned = two;
-  kernel.owned_step = step;
+  hand.move(Action::copy_in, {part(x, all)}, {part(window, two)}, {{Lane::compute, 1, 1}});
+  hand.kernel("a", {part(window, two)}, {part(y, all)}, {{Lane::copy_in, 1, 1}}).owned = hand.program.boxes.add(two);
   hand.loop(1, 4);
   hand.output(y);
 
@@ -72,7 +69,7 @@ loop 4 {
 }
 )");
 
-  const Call call = call_of(graph, hand.program.instructions[2], 3);
+  const Call call = call_of(graph, hand.program, hand.program.instructions[2], 3);
   EXPECT_EQ(call.site.op.name, "a");
   EXPECT_EQ(call.boxes.in, std::vector<Box>{rows(6, 8, 16)});
   EXPECT_EQ(call.boxes.out, std::vector<Box>{rows(6, 8, 16)});

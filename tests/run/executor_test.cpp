@@ -59,10 +59,10 @@ output y
   hand.move(Action::zero, {}, {hand.whole(y)});
   hand.move(Action::copy_out, {hand.whole(x)}, {hand.whole(staging)});
   hand.move(Action::disk_out, {hand.whole(staging)}, {hand.whole(file)}, {{Lane::copy_out, 1, 0}});
-  hand.move(Action::disk_in, {{file, all, middle, {}, {}}}, {{back, middle, middle, {}, {}}}, {{Lane::disk_out, 1, 0}});
-  hand.move(Action::copy_in, {{back, middle, middle, {}, {}}}, {{part, middle, middle, {}, {}}}, {{Lane::disk_in, 1, 0}});
-  hand.kernel("relu", {{part, middle, middle, {}, {}}}, {{part, middle, middle, {}, {}}}, {{Lane::copy_in, 1, 0}});
-  hand.move(Action::copy, {{part, middle, middle, {}, {}}}, {{y, all, middle, {}, {}}});
+  hand.move(Action::disk_in, {hand.part(file, all, middle)}, {hand.part(back, middle, middle)}, {{Lane::disk_out, 1, 0}});
+  hand.move(Action::copy_in, {hand.part(back, middle, middle)}, {hand.part(part, middle, middle)}, {{Lane::disk_in, 1, 0}});
+  hand.kernel("relu", {hand.part(part, middle, middle)}, {hand.part(part, middle, middle)}, {{Lane::copy_in, 1, 0}});
+  hand.move(Action::copy, {hand.part(part, middle, middle)}, {hand.part(y, all, middle)});
   const auto backend = make_reference_backend();
   Executor executor(graph, hand.program, *backend);
   Floats values(24);
@@ -118,13 +118,12 @@ HandProgram rows_program(const Graph& graph) {
   const PieceId window = hand.piece("x", Tier::device, 0, row), result = hand.piece("y", Tier::device, 256, row);
   hand.input(x);
   hand.output(y);
-  const auto at = [&](PieceId piece, const Box& holds, const Dims& holds_step) {
-    return Operand{piece, holds, first, holds_step, down};
-  };
+  const MovingBox moving{first, down};
+  const auto at = [&](PieceId piece, const MovingBox& holds) { return hand.part(piece, holds, moving); };
   // Row i comes in when row i - 1 has been used, is computed when it is there and the result before has left.
-  hand.move(Action::copy_in, {at(x, all, {})}, {at(window, first, down)}, {{Lane::compute, 0, 1}});
-  hand.kernel("relu", {at(window, first, down)}, {at(result, first, down)}, {{Lane::copy_in, 1, 1}, {Lane::copy_out, 0, 1}});
-  hand.move(Action::copy_out, {at(result, first, down)}, {at(y, all, {})}, {{Lane::compute, 1, 1}});
+  hand.move(Action::copy_in, {at(x, all)}, {at(window, moving)}, {{Lane::compute, 0, 1}});
+  hand.kernel("relu", {at(window, moving)}, {at(result, moving)}, {{Lane::copy_in, 1, 1}, {Lane::copy_out, 0, 1}});
+  hand.move(Action::copy_out, {at(result, moving)}, {at(y, all)}, {{Lane::compute, 1, 1}});
   hand.program.loops.push_back({0, 3, 400});
   return hand;
 }
@@ -162,9 +161,9 @@ relu: y = relu(x)
 output y
 )");
   HandProgram hand(graph);
-  const Dims down{1, 0};
   const Box all = Box::whole({4, 2});
   const auto rows = [](std::int64_t lo, std::int64_t hi) { return Box({lo, 0}, {hi, 2}); };
+  const auto moving = [&](std::int64_t lo, std::int64_t hi) { return MovingBox(rows(lo, hi), {1, 0}); };
   const PieceId x = hand.piece("x", Tier::host, 0);
   const PieceId carry = hand.piece("x", Tier::device, 0, {1, 2});
   const PieceId window = hand.piece("x", Tier::device, 256, {2, 2});
@@ -173,19 +172,19 @@ output y
   hand.input(x);
   hand.output(y);
   hand.move(Action::zero, {}, {hand.whole(y)});
-  hand.move(Action::copy_in, {{x, all, rows(0, 1), {}, {}}}, {{carry, rows(0, 1), rows(0, 1), {}, {}}});
+  hand.move(Action::copy_in, {hand.part(x, all, rows(0, 1))}, {hand.part(carry, rows(0, 1), rows(0, 1))});
   const auto begin = static_cast<std::int32_t>(hand.program.instructions.size());
-  hand.move(Action::copy, {{carry, rows(0, 1), rows(0, 1), down, down}}, {{window, rows(0, 2), rows(0, 1), down, down}},
+  hand.move(Action::copy, {hand.part(carry, moving(0, 1), moving(0, 1))}, {hand.part(window, moving(0, 2), moving(0, 1))},
             {{Lane::copy_in, 1, 0}});
   // The compute lane completes 1 instruction before the loop and 4 an iteration; the window is free after the third of them, the
   // copy into the carry, of the iteration before.
-  hand.move(Action::copy_in, {{x, all, rows(1, 2), {}, down}}, {{window, rows(0, 2), rows(1, 2), down, down}},
+  hand.move(Action::copy_in, {hand.part(x, all, moving(1, 2))}, {hand.part(window, moving(0, 2), moving(1, 2))},
             {{Lane::compute, 0, 4}});
-  hand.kernel("relu", {{window, rows(0, 2), rows(0, 2), down, down}}, {{part, rows(0, 2), rows(0, 2), down, down}},
+  hand.kernel("relu", {hand.part(window, moving(0, 2), moving(0, 2))}, {hand.part(part, moving(0, 2), moving(0, 2))},
               {{Lane::copy_in, 2, 1}});
-  hand.move(Action::copy, {{window, rows(0, 2), rows(1, 2), down, down}}, {{carry, rows(1, 2), rows(1, 2), down, down}});
-  const Operand sum{y, all, rows(0, 2), {}, down};
-  hand.move(Action::combine, {{part, rows(0, 2), rows(0, 2), down, down}, sum}, {sum}).combine = Combine::sum;
+  hand.move(Action::copy, {hand.part(window, moving(0, 2), moving(1, 2))}, {hand.part(carry, moving(1, 2), moving(1, 2))});
+  const Operand sum = hand.part(y, all, moving(0, 2));
+  hand.move(Action::combine, {hand.part(part, moving(0, 2), moving(0, 2)), sum}, {sum}).combine = Combine::sum;
   hand.program.loops.push_back({begin, begin + 5, 3});
   // What enters a loop or leaves it lives through it.
   hand.program.piece(carry).last = begin + 4;
@@ -239,7 +238,7 @@ output y
     hand.input(x);
     hand.output(y);
     hand.move(Action::zero, {}, {hand.whole(y)});
-    hand.kernel("relu", {{x, all, box, {}, {}}}, {{y, all, box, {}, {}}});
+    hand.kernel("relu", {hand.part(x, all, box)}, {hand.part(y, all, box)});
     return hand;
   };
   const auto backend = make_reference_backend();

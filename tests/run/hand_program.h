@@ -50,10 +50,11 @@ class HandProgram {
   }
 
   // The whole of the piece's value.
-  Operand whole(PieceId piece) const {
+  Operand whole(PieceId piece) {
     const Box box = Box::whole(program.piece(piece).type.shape);
-    return {piece, box, box, {}, {}};
+    return part(piece, box, box);
   }
+  Operand part(PieceId piece, const MovingBox& holds, const MovingBox& box) { return program.operand(piece, holds, box); }
 
   Instruction& kernel(std::string_view op, std::vector<Operand> reads, std::vector<Operand> writes, std::vector<Wait> waits = {}) {
     Instruction& made = add(Action::kernel, Lane::compute, std::move(reads), std::move(writes), std::move(waits));

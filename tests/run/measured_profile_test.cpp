@@ -25,7 +25,7 @@ Program keep_program(const Graph& graph, Backend& backend) { return program_by("
 
 Call call_of_op(const Graph& graph, std::string_view op, const Program& program) {
   for (const Instruction& instruction : program.instructions)
-    if (instruction.action == Action::kernel && graph.op(instruction.op).name == op) return call_of(graph, instruction);
+    if (instruction.action == Action::kernel && graph.op(instruction.op).name == op) return call_of(graph, program, instruction);
   internal_error("no kernel of op {}", op);
 }
 

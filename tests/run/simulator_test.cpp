@@ -76,14 +76,15 @@ output y
   const Box all = Box::whole({4, 2}), row({2, 0}, {3, 2});
   const PieceId x = hand.piece("x", Tier::device, 0), y = hand.piece("y", Tier::device, 256);
   const PieceId host = hand.piece("x", Tier::host, 0), file = hand.piece("x", Tier::disk, 0);
-  const Operand x_row{x, all, row, {}, {}}, y_row{y, all, row, {}, {}};
+  const auto row_of = [&](PieceId piece) { return hand.part(piece, all, row); };
+  const Operand x_row = row_of(x), y_row = row_of(y);
   hand.input(x);
   hand.move(Action::zero, {}, {hand.whole(y)});                                                   // 32 bytes at 8: 4 s
   hand.move(Action::copy, {x_row}, {y_row});                                                      // 8 read, 8 written: 2 s
   hand.move(Action::combine, {x_row, y_row}, {y_row});                                            // 16 read, 8 written: 3 s
   hand.move(Action::copy_out, {hand.whole(x)}, {hand.whole(host)});                               // 32 bytes at 4: 8 s
   hand.move(Action::disk_out, {hand.whole(host)}, {hand.whole(file)}, {{Lane::copy_out, 1, 0}});  // 32 bytes at 2: 16 s
-  hand.move(Action::disk_in, {{file, all, row, {}, {}}}, {{host, all, row, {}, {}}}, {{Lane::disk_out, 1, 0}});  // 8 at 16: 0.5 s
+  hand.move(Action::disk_in, {row_of(file)}, {row_of(host)}, {{Lane::disk_out, 1, 0}});           // 8 at 16: 0.5 s
   expect_times(simulate(graph, hand.program, slow_profile()), {{0, 4}, {4, 6}, {6, 9}, {0, 8}, {8, 24}, {24, 24.5}});
 }
 
@@ -113,14 +114,14 @@ relu: y = relu(x)
 output y
 )");
   HandProgram hand(graph);
-  const Dims row{1, 2}, down{1, 0};
-  const Box all = Box::whole({400, 2}), first = Box::whole(row);
+  const Dims row{1, 2};
+  const MovingBox all(Box::whole({400, 2})), first(Box::whole(row), {1, 0});
   const PieceId x = hand.piece("x", Tier::host, 0), y = hand.piece("y", Tier::host, 4096);
   const PieceId window = hand.piece("x", Tier::device, 0, row), result = hand.piece("y", Tier::device, 256, row);
-  hand.move(Action::copy_in, {{x, all, first, {}, down}}, {{window, first, first, down, down}}, {{Lane::compute, 0, 1}});
-  hand.kernel("relu", {{window, first, first, down, down}}, {{result, first, first, down, down}},
+  hand.move(Action::copy_in, {hand.part(x, all, first)}, {hand.part(window, first, first)}, {{Lane::compute, 0, 1}});
+  hand.kernel("relu", {hand.part(window, first, first)}, {hand.part(result, first, first)},
               {{Lane::copy_in, 1, 1}, {Lane::copy_out, 0, 1}});
-  hand.move(Action::copy_out, {{result, first, first, down, down}}, {{y, all, first, {}, down}}, {{Lane::compute, 1, 1}});
+  hand.move(Action::copy_out, {hand.part(result, first, first)}, {hand.part(y, all, first)}, {{Lane::compute, 1, 1}});
   hand.program.loops.push_back({0, 3, 400});
   Profile profile = slow_profile();
   profile.seconds["relu : f32[1, 2] -> f32[1, 2]"] = 2;
