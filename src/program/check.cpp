@@ -220,8 +220,10 @@ class ProgramChecker {
         fail("{} takes {} {} of {}, which is {}", here(), piece.label, to_string(box.start), to_string(holds.start),
              to_string(piece.type));
       const bool zero = program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero;
-      const Resolved& r = resolved.emplace_back(Resolved{{operand.piece, &holds, zero ? &holds : &box}, box.start.empty()});
-      if (!r.empty) check_access(piece, r.access);
+      const Access access{operand.piece, &holds, zero ? &holds : &box};
+      const bool empty = access.box->start.empty();
+      if (!empty) check_access(piece, access);
+      resolved.push_back({access, empty});
     }
   }
 
@@ -278,6 +280,7 @@ class ProgramChecker {
     if (reads_.size() != op.inputs.size() || writes_.size() != op.outputs.size())
       fail("{} takes {} reads and {} writes, expected {} and {}", here(), reads_.size(), writes_.size(), op.inputs.size(),
            op.outputs.size());
+    if (instruction.owned && !program_.boxes.has(instruction.owned)) fail("{} owns a box that does not exist", here());
     const Tier where = instruction.lane == Lane::host ? Tier::host : Tier::device;
     const auto check = [&](const Resolved& r, ValueId value) {
       if (tier(r) != where) fail("{} takes {} in the {} tier", here(), label(r), name_of(tier(r)));

@@ -69,8 +69,7 @@ class FreeList {
     const bool joins_next = next != by_offset_.end() && next->begin == end;
     const bool joins_previous = previous != by_offset_.end() && previous->end == offset;
     if (joins_previous && joins_next) {
-      const BySize gone = by_size(*next);
-      by_size_.erase(std::lower_bound(by_size_.begin(), by_size_.end(), gone));
+      by_size_.erase(std::lower_bound(by_size_.begin(), by_size_.end(), by_size(*next)));
       resize(by_size(*previous), {next->end - previous->begin, previous->begin});
       previous->end = next->end;
       by_offset_.erase(next);

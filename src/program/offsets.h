@@ -24,7 +24,7 @@ struct Packing {
 std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes);
 
 // Offsets such that no two lifetimes that share an instruction share a byte. Tries several orders and returns the lowest peak, or
-// the first that is no higher than `enough`; pure, deterministic, and O(n log n) an order for large n.
+// the first that is no higher than `enough`; pure, deterministic, and for large n O(n log n) an order, but for moving gaps up.
 Packing pack(std::span<const Lifetime> lifetimes, std::int64_t enough = 0);
 
 }  // namespace outsize

@@ -44,6 +44,10 @@ class Owners {
     while (range != ranges_.end() && range->first < end) {
       const auto [first, old] = *range;
       if (old.piece != piece) lose(old.piece);
+      if (first == begin && old.end == end) {  // the usual case: the bytes change hands as they are
+        range->second.piece = piece;
+        return;
+      }
       range = ranges_.erase(range);
       if (first < begin) ranges_.emplace_hint(range, first, Range{begin, old.piece});
       if (old.end > end) range = ranges_.emplace_hint(range, end, old);
