@@ -48,8 +48,8 @@ bench: build
 format:
 	@git ls-files '*.h' '*.cpp' '*.cu' | xargs clang-format -i
 
-tidy: build/release/build.ninja
-	@git ls-files 'src/*.cpp' 'cli/*.cpp' | xargs clang-tidy -p build/release --quiet
+tidy: build/debug/build.ninja
+	@git ls-files 'src/*.cpp' 'cli/*.cpp' | xargs clang-tidy -p build/debug --quiet
 
 clean:
 	@rm -rf build

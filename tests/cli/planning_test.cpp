@@ -187,7 +187,7 @@ TEST_F(Fitted, Image) { expect_largest("unet2d --width 0.0625 --batch 1", " --me
 TEST_F(Fitted, Volume) { expect_largest("unet3d --width 0.0625 --batch 1", " --memory 8MiB", "image", 8); }
 
 TEST_F(Fitted, BatchOfAFile) {
-  std::filesystem::copy(OUTSIZE_SKELETON, path("s.graph"));
+  std::filesystem::copy(OUTSIZE_TESTS "/skeleton/skeleton.graph", path("s.graph"));
   // Its reshape is for two samples alone.
   EXPECT_EQ(json("fit s.graph --planners keep --memory 1GiB")["rows"][0]["largest"], 2);
 }
@@ -235,7 +235,7 @@ TEST_F(Fitted, ATable) {
 class Explained : public Cli {
  protected:
   Json explain(const std::string& plan, const std::string& value, const std::string& more = "") const {
-    std::filesystem::copy(OUTSIZE_SKELETON, path("s.graph"), std::filesystem::copy_options::skip_existing);
+    std::filesystem::copy(OUTSIZE_TESTS "/skeleton/skeleton.graph", path("s.graph"), std::filesystem::copy_options::skip_existing);
     write("s.plan", plan);
     return json("plan s.graph --plan s.plan --explain " + value + more);
   }

@@ -81,7 +81,7 @@ Trained train(const std::string& planner, const std::string& path) {
 
 // Bit by bit, on the document's network and on one with batch norm, a pool's argmax and a skip.
 TEST(SwapAll, TrainsAsKeepDoes) {
-  for (const char* path : {OUTSIZE_DOCUMENTED "/three_layers.graph", OUTSIZE_SKELETON "/skeleton.graph"})
+  for (const char* path : {OUTSIZE_DOCUMENTED "/three_layers.graph", OUTSIZE_TESTS "/skeleton/skeleton.graph"})
     EXPECT_TRUE(train("swap-all", path) == train("keep", path)) << path;
 }
 

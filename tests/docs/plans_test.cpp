@@ -29,8 +29,9 @@ class Plans : public testing::Test {
  protected:
   Plans() {
     register_ops();
-    training_ = make_training_graph(parse_graph(read_text(OUTSIZE_SKELETON "/skeleton.graph"), "skeleton"), {.gradients = true});
-    plan_ = parse_plan(training_.graph, read_text(OUTSIZE_SKELETON "/h-all-at-once.plan"), "plan");
+    training_ =
+        make_training_graph(parse_graph(read_text(OUTSIZE_TESTS "/skeleton/skeleton.graph"), "skeleton"), {.gradients = true});
+    plan_ = parse_plan(training_.graph, read_text(OUTSIZE_TESTS "/skeleton/h-all-at-once.plan"), "plan");
   }
 
   ValueId value(std::string_view name) const { return training_.graph.find_value(name); }
@@ -43,7 +44,7 @@ class Plans : public testing::Test {
     internal_error("the plan has no pass {}", pass);
   }
 
-  const std::string document_ = read_text(OUTSIZE_DOCS "/plans.md");
+  const std::string document_ = read_text(OUTSIZE_TESTS "/../docs/plans.md");
   StepGraph training_;
   Plan plan_;
 };

@@ -17,7 +17,7 @@ const Graph& graph_named(const std::string& name) {
   const auto found = graphs.find(name);
   if (found != graphs.end()) return found->second.graph;
   register_ops();
-  const std::string path = OUTSIZE_GRAPHS "/" + name + ".graph";
+  const std::string path = OUTSIZE_TESTS "/skeleton/" + name + ".graph";
   TrainingOptions options;
   options.gradients = true;
   return graphs.emplace(name, make_training_graph(parse_graph(read_text(path), path), options)).first->second.graph;

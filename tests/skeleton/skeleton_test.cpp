@@ -13,7 +13,7 @@ namespace outsize {
 namespace {
 
 std::string read_file(const std::string& name) {
-  std::ifstream file(std::string(OUTSIZE_TEST_DATA) + "/" + name);
+  std::ifstream file(OUTSIZE_TESTS "/skeleton/" + name);
   std::stringstream text;
   text << file.rdbuf();
   EXPECT_FALSE(text.str().empty()) << name;
