@@ -97,6 +97,7 @@ class Task:
     def __init__(self, name, size, shifted, seed, optimizer):
         torch.manual_seed(1)
         self.name, self.size, self.optimizer = name, size, optimizer
+        self.exact = None  # what `train` returns in double precision, once that is known
         self.model = models.build(name, size)
         if shifted:
             shift_norms(self.model)
@@ -125,7 +126,7 @@ class Task:
         return F.mse_loss(model(x), y) if hasattr(model, "regression") else F.cross_entropy(model(x), y)
 
     def margin(self):
-        """How near a relu or maximum comes to a flip in three steps in double precision."""
+        """How near a relu or maximum comes to a flip in three steps in double precision, whose results are kept in `exact`."""
         nearest, distances = [], {"relu": relu_margin, "leaky_relu": relu_margin, "max_pool2d": pool_margin, "max_pool3d": pool_margin}
         originals = {name: getattr(F, name) for name in distances}
 
@@ -139,22 +140,22 @@ class Task:
         for name in originals:
             setattr(F, name, measured(name))
         try:
-            self.train(3, torch.float64)
+            self.exact = self.train(torch.float64)
         finally:
             for name, function in originals.items():
                 setattr(F, name, function)
         return min(nearest, default=1.0)
 
-    def train(self, steps, dtype):
-        """PyTorch's losses, last gradients and state after so many steps."""
+    def train(self, dtype):
+        """PyTorch's losses, last gradients and state after one step and after three."""
         self.model.load_state_dict(self.initial)
         model, flags = self.model.to(dtype).train(), OPTIMIZERS[self.optimizer]
         if self.optimizer == "sgd":
             optimizer = torch.optim.SGD(model.parameters(), flags["lr"], flags["momentum"], weight_decay=flags["weight-decay"])
         else:
             optimizer = torch.optim.AdamW(model.parameters(), flags["lr"], weight_decay=flags["weight-decay"])
-        losses = []
-        for step in range(steps):
+        losses, after = [], {}
+        for step in range(3):
             random_bits.set_step(step)
             rows = slice(step * self.size.batch, (step + 1) * self.size.batch)
             x, y = torch.from_numpy(self.x[rows]), torch.from_numpy(self.y[rows])
@@ -168,8 +169,10 @@ class Task:
                 gradients["x"] = x.grad.numpy().copy()
             optimizer.step()
             losses.append(loss.item())
-        state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
-        return losses, gradients, state
+            if step != 1:
+                state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+                after[step + 1] = losses.copy(), gradients, state
+        return after
 
 
 def run_outsize(arguments, task, steps, folder):
@@ -276,10 +279,12 @@ def compare(arguments, task):
         weights = {name: value.numpy() for name, value in task.initial.items()}
         tensors.write(os.path.join(folder, "weights.safetensors"), weights)
         np.savez(os.path.join(folder, "data.npz"), x=task.x, y=task.y)
+        exact_after = task.exact or task.train(torch.float64)
+        peer_after = task.train(torch.float32) if arguments.deep else {}
         for steps in (1, 3):
             losses, gradients, state = run_outsize(arguments, task, steps, folder)
-            exact_losses, exact_gradients, exact_state = task.train(steps, torch.float64)
-            peer = task.train(steps, torch.float32) if arguments.deep else None
+            exact_losses, exact_gradients, exact_state = exact_after[steps]
+            peer = peer_after.get(steps)
             when = "1 step" if steps == 1 else f"{steps} steps"
             comparison.check(f"{when}: losses", {"": losses}, {"": exact_losses}, peer and {"": peer[0]})
             groups = zip(("parameters", "running statistics"), split_state(state), split_state(exact_state))
