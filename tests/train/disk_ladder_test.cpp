@@ -2,6 +2,8 @@
 // is the predicted one, to the byte.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "../batches.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
@@ -34,6 +36,8 @@ class DiskLadder {
     options.budgets = budgets;
     return prepare(step_.graph, *backend_, profile_, options);
   }
+
+  std::string text_of(const Prepared& prepared) const { return print_program(step_.graph, prepared.program); }
 
   // With the check of everything that comes back.
   Result train(Prepared prepared) {
@@ -74,6 +78,7 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
     const std::int64_t whole = keep.program.peak_bytes[0];
     const Result expected = ladder.train(std::move(keep));
     int on_disk = 0;
+    std::set<std::string> trained;
     for (const Planner& planner : planners()) {
       std::string row;
       for (const int percent : {100, 95, 75}) {
@@ -94,7 +99,11 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
             EXPECT_LE(prepared.program.peak_bytes[1], less.host);
             on_disk += disk;
             row += fmt::format("  {} %, host {}{}", percent, less.host, disk ? " + disk" : "");
-            EXPECT_EQ(ladder.train(std::move(prepared)), expected) << c.name << ", " << planner.name << ", " << percent << " %";
+            // Many budgets and planners come to the same program, but for the first line, which names who made it.
+            const std::string program = ladder.text_of(prepared);
+            if (trained.insert(program.substr(program.find('\n'))).second) {
+              EXPECT_EQ(ladder.train(std::move(prepared)), expected) << c.name << ", " << planner.name << ", " << percent << " %";
+            }
             // Not even as much disk as that.
             if (!disk) continue;
             less.disk = 1;
