@@ -22,8 +22,8 @@ std::string print_operand(const Program& program, const Operand& operand) {
   const MovingBox& box = program.boxes[operand.box];
   const bool all = operand.box == operand.holds;
   if (all && box == MovingBox(Box::whole(piece.type.shape))) return text;
-  text += " " + print_box(box);
-  if (!all) text += " of " + print_box(program.boxes[operand.holds]);
+  text += fmt::format(" {}", print_box(box));
+  if (!all) text += fmt::format(" of {}", print_box(program.boxes[operand.holds]));
   return text;
 }
 
@@ -130,8 +130,8 @@ std::string print_program(const Graph& graph, const Program& program) {
 
     text += fmt::format("{}{:>{}}  {:<8}  {:<{}} ", looping ? "  " : "", i, digits, name_of(instruction.lane),
                         print_action(graph, instruction), width);
-    if (!instruction.reads.empty()) text += " " + print_operands(program, instruction.reads);
-    text += " -> " + print_operands(program, instruction.writes);
+    if (!instruction.reads.empty()) text += fmt::format(" {}", print_operands(program, instruction.reads));
+    text += fmt::format(" -> {}", print_operands(program, instruction.writes));
     if (instruction.workspace) text += fmt::format("  using {}", place_of(program.piece(instruction.workspace)));
     if (instruction.owned) text += fmt::format("  owned {}", print_box(program.boxes[instruction.owned]));
     text += print_waits(instruction) + "\n";
