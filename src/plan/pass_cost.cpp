@@ -203,7 +203,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
   return total;
 }
 
-std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan) {
+std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier) {
   const Graph& graph = request.graph;
   const std::size_t steps = plan.steps.size();
   constexpr std::int64_t kNever = -1;
@@ -237,7 +237,7 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const ValueId id(v);
     const Value& value = graph.value(id);
-    if (plan.home_of(id) != Tier::device || value.version_of) continue;
+    if (plan.home_of(id) != tier || value.version_of) continue;
     if (first[at(id)] == kNever && value.producer) continue;
     const std::int64_t bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kPieceAlignment);
     const bool always = value.persistent() || graph.is_output(id);

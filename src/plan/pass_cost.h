@@ -28,8 +28,8 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
 std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const Pass& pass, const Dims& extents,
                                             const std::vector<bool>& read_later);
 
-// The bytes on the device during each step of a plan beside what passes hold in tiles: weights and states, inputs, values that
-// whole ops make and read, results of passes that have their home there, accumulators.
-std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan);
+// The bytes of a tier during each step of a plan beside what passes hold in tiles: of the device weights and states, inputs, values
+// that whole ops make and read, results of passes that have their home there, accumulators; of a lower tier what lives there.
+std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier);
 
 }  // namespace outsize

@@ -20,8 +20,9 @@ struct TiledChoice {
 
 struct TiledPlan {
   Plan plan;
-  double seconds = 0;      // of a step, as reckoned
-  std::int64_t bytes = 0;  // of the device, as reckoned
+  double seconds = 0;           // of a step, as reckoned
+  std::int64_t bytes = 0;       // of the device, as reckoned
+  std::int64_t host_bytes = 0;  // of the host
 };
 
 // Whether an op of maps can run box by box along samples and all dimensions of space.
@@ -34,7 +35,8 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
                                     std::int64_t* needed, OpId* at);
 
 // The fastest of tiled plans that tile the layers up to one after which maps are smaller, or all; with checkpoints, also those that
-// store values between them (where maps become smaller, every √n layers, after each). Throws BudgetError where none fits.
+// store values between them (where maps become smaller, every √n, third, second layer, after each). Throws BudgetError where none
+// fits.
 Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints);
 
 }  // namespace outsize
