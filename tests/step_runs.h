@@ -83,7 +83,7 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
       const ValueType& type = graph.value(input).type;
       std::vector<double> numbers(static_cast<std::size_t>(type.elements()));
       for (double& number : numbers)
-        number = input == training.x               ? normal(random)
+        number = input == training.x               ? (is_float(type.dtype) ? normal(random) : static_cast<double>(random() % 4))
                  : input == training.y             ? static_cast<double>(random() % 4)
                  : input == training.loss_gradient ? 1
                                                    : 0.05;

@@ -139,14 +139,16 @@ class RegionPlanner {
   // that its rows are whole numbers of rows upstream.
   ValueId driver_of(std::size_t p) const {
     ValueId best;
-    std::vector<bool> extended(static_cast<std::size_t>(graph_.value_count()), false);
-    for (OpId id : passes_[p])
-      if (!reduces(graph_, id))
-        for (ValueId input : graph_.op(id).inputs) extended[at(input)] = true;
+    std::vector<bool> extended(static_cast<std::size_t>(graph_.value_count()), false), made(extended);
+    for (OpId id : passes_[p]) {
+      for (ValueId output : graph_.op(id).outputs) made[at(output)] = true;
+      if (reduces(graph_, id)) continue;
+      for (ValueId input : graph_.op(id).inputs) extended[at(input)] = true;
+    }
+    // What the pass makes comes before what it only reads: labels lead to nothing.
+    const auto rank = [&](ValueId value) { return std::pair(!made[at(value)], spatial_elements(graph_.value(value).type.shape)); };
     const auto consider = [&](ValueId value) {
-      if (extended[at(value)]) return;
-      if (!best || spatial_elements(graph_.value(value).type.shape) <= spatial_elements(graph_.value(best).type.shape))
-        best = value;
+      if (!extended[at(value)] && (!best || rank(value) <= rank(best))) best = value;
     };
     for (OpId id : passes_[p]) {
       const Op& op = graph_.op(id);
@@ -221,6 +223,18 @@ Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner) {
   return RegionPlanner(graph, tiling).make(std::move(planner));
 }
 
+namespace {
+
+// A map, or as much as one: statistics and gradients of weights are summed on the device.
+bool is_large(const Value& value) {
+  constexpr std::int64_t kLarge = 1 << 16;
+  if (value.type.format == Format::map) return true;
+  const bool of_samples = value.role == Role::activation || value.role == Role::gradient || value.role == Role::input;
+  return of_samples && value.type.elements() >= kLarge;
+}
+
+}  // namespace
+
 std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later) {
   std::vector<bool> whole(static_cast<std::size_t>(graph.value_count()), false), waits(whole);
   for (const Step& step : plan.steps) {
@@ -238,8 +252,8 @@ std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std:
   }
   std::vector<ValueId> found;
   for (std::int64_t v = 0; v < graph.value_count(); ++v)
-    if (waits[static_cast<std::size_t>(v)] && !whole[static_cast<std::size_t>(v)] &&
-        graph.value(ValueId(v)).type.format == Format::map && !graph.is_output(ValueId(v)))
+    if (waits[static_cast<std::size_t>(v)] && !whole[static_cast<std::size_t>(v)] && is_large(graph.value(ValueId(v))) &&
+        !graph.is_output(ValueId(v)))
       found.push_back(ValueId(v));
   return found;
 }

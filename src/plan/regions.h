@@ -27,7 +27,8 @@ std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling);
 // on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.
 Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
 
-// Maps that only passes touch and that outlive one (or come from before all): they may live in a lower tier and be streamed
+// Maps and other large values that only passes touch and that outlive one (or come from before all): they may live in a lower tier
+// and be streamed
 // (`Plan::home`). `later`: values_read_later of the plan.
 std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later);
 

@@ -34,6 +34,7 @@ class PassFitter {
       grow(pass, extents, 0);
       return true;
     }
+    if (cut_of(request_.graph) == Cut::samples) return false;
     best_ = kNever;
     unit_ = units_of(pass);
     split(pass, extents);
@@ -205,36 +206,49 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
 
 }  // namespace
 
-bool can_tile(const Graph& graph, OpId id) {
+bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const Op& op = graph.op(id);
   const OpSite site{graph, op};
   if (op.inputs.empty() || !op.def->updates(site).empty()) return false;
   const bool gathers = op.def->can_gather(site);
-  const ValueType& type = gathers ? site.out(0) : site.in(op.def->push_driver(site));
-  if (type.format != Format::map) return false;
-  for (int dim = 0; dim < type.shape.rank(); ++dim) {
-    if (dim == 1 || type.shape[dim] == 1) continue;
+  const ValueId value = gathers ? op.outputs[0] : op.inputs[static_cast<std::size_t>(op.def->push_driver(site))];
+  const ValueType& type = graph.value(value).type;
+  const ValueId of = graph.value(value).gradient_of;
+  if (graph.value(value).persistent() || (of && graph.value(of).persistent())) return false;
+  if (cut == Cut::space && type.format != Format::map) return false;
+  if (cut == Cut::samples && (type.shape.rank() < 2 || graph.value(value).role == Role::statistic)) return false;
+  bool any = false;
+  for (int dim = 0; dim < (cut == Cut::samples ? 1 : type.shape.rank()); ++dim) {
+    if ((dim == 1 && type.format == Format::map) || type.shape[dim] == 1) continue;
     Box box = Box::whole(type.shape);
     box.set(dim, {0, 1});
     const CallBoxes boxes = gathers ? op.def->gather(site, box) : op.def->push(site, box);
     const Box& same = gathers ? boxes.out[0] : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
     if (same != box) return false;
+    any = any || dim >= 2 || cut == Cut::samples;
   }
-  for (int dim = 2; dim < type.shape.rank(); ++dim)
-    if (type.shape[dim] > 1) return true;
-  return false;
+  return any;
+}
+
+Cut cut_of(const Graph& graph) {
+  double maps = 0, others = 0;
+  for (const Value& value : graph.values())
+    if (value.role == Role::activation)
+      (value.type.format == Format::map ? maps : others) += static_cast<double>(value.type.elements());
+  return maps >= others ? Cut::space : Cut::samples;
 }
 
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
                                     std::int64_t* needed, OpId* worst) {
   const Graph& graph = request.graph;
+  const Cut cut = cut_of(graph);
   Tiling tiling;
   tiling.tiled.assign(static_cast<std::size_t>(graph.op_count()), false);
   std::int64_t layer = 0;
   for (const Group& group : groups_of(graph)) {
     if (layer++ == choice.layers) break;
     for (const std::vector<OpId>* ops : {&group.forward, &group.backward})
-      for (OpId op : *ops) tiling.tiled[at(op)] = can_tile(graph, op);
+      for (OpId op : *ops) tiling.tiled[at(op)] = can_tile(graph, op, cut);
   }
   tiling.cuts = choice.cuts;
   tiling.cuts.resize(static_cast<std::size_t>(graph.value_count()));

@@ -25,8 +25,12 @@ struct TiledPlan {
   std::int64_t host_bytes = 0;  // of the host
 };
 
-// Whether an op of maps can run box by box along samples and all dimensions of space.
-bool can_tile(const Graph& graph, OpId op);
+// Along what a network is cut: samples and space where most of what it makes are maps, samples alone where it is not.
+enum class Cut : std::uint8_t { space, samples };
+Cut cut_of(const Graph& graph);
+
+// Whether an op can run box by box so: it makes or reduces values of which each such part stands by itself.
+bool can_tile(const Graph& graph, OpId op, Cut cut);
 
 // The fastest tiled plan of that choice within the budget: each pass has the largest tiles that its memory allows, and maps that
 // only passes touch are streamed from host memory. Nothing where even the smallest tiles do not fit; `needed` is then what the

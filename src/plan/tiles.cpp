@@ -249,15 +249,41 @@ void PassTiles::map_dims() {
     for (std::size_t k = pass_.ops.size(); k-- > 0;) news = visit(k) || news;
     for (std::size_t k = 0; k < pass_.ops.size(); ++k) news = visit(k) || news;
     if (news) continue;
-    for (ValueId value : values_)  // another part of the graph: what has the driver's rank is taken to have its dimensions
-      if (!known(value) && graph_.value(value).type.shape.rank() == rank) {
-        make_known(value, same);
-        news = true;
-        break;
+    for (ValueId value : values_) {
+      // Another part of the graph, so that any cut of it is right: dimensions of the same extents, in order, or those of the same
+      // places.
+      if (known(value) || graph_.value(value).persistent() || graph_.value(value).role == Role::statistic) continue;
+      const Dims& shape = graph_.value(value).type.shape;
+      std::vector<int> dims(static_cast<std::size_t>(rank), kNoDim);
+      if (shape.rank() == rank) {
+        dims = same;
+      } else {
+        int next = 0;
+        for (int dim = 0; dim < rank; ++dim)
+          for (int own = next; own < shape.rank() && dims[static_cast<std::size_t>(dim)] == kNoDim; ++own)
+            if (shape[own] == graph_.value(pass_.driver).type.shape[dim]) {
+              dims[static_cast<std::size_t>(dim)] = own;
+              next = own + 1;
+            }
       }
+      make_known(value, std::move(dims));
+      news = true;
+      break;
+    }
   }
   for (ValueId value : values_)
     if (!known(value)) make_known(value, std::vector<int>(static_cast<std::size_t>(rank), kNoDim));
+  for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
+    if (modes_[k] != OpMode::push) continue;
+    const OpSite here = site(static_cast<int>(k));
+    const ValueId reduced = here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))];
+    for (int dim = 0; dim < rank; ++dim)
+      if (grid_[dim] > 1 && dim_of(reduced, dim) == kNoDim)
+        user_error(
+            "pass {}: {} has no dimension that a cut of {} along dimension {} cuts, so that op {} would count it in every tile; "
+            "leave the op out",
+            pass_.name, graph_.value(reduced).name, graph_.value(pass_.driver).name, dim, here.op.name);
+  }
 }
 
 std::vector<int> PassTiles::same_dims(ValueId value) const {
