@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/bytes.h"
 #include "graph/opdef.h"
 #include "plan/groups.h"
 #include "plan/pass_cost.h"
@@ -187,9 +188,14 @@ std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass) {
   return pass;
 }
 
+// The host's bytes, or 0 where there is no limit.
+std::int64_t host_limit(const PlanRequest& request) {
+  return request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
+}
+
 // Moves activations from host memory to disk, the longest-lived first, until the host's budget is kept. Returns whether it is.
 bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
-  const std::int64_t limit = request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
+  const std::int64_t limit = host_limit(request);
   const auto most = [&] {
     const std::vector<std::int64_t> by_step = resident_bytes(request, plan, Tier::host);
     return by_step.empty() ? 0 : *std::max_element(by_step.begin(), by_step.end());
@@ -239,7 +245,7 @@ Cut cut_of(const Graph& graph) {
 }
 
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
-                                    std::int64_t* needed, OpId* worst) {
+                                    std::int64_t* needed, OpId* worst, std::int64_t* host_needed) {
   const Graph& graph = request.graph;
   const Cut cut = cut_of(graph);
   Tiling tiling;
@@ -262,7 +268,8 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   Plan& plan = result.plan;
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
   for (ValueId value : streamable(graph, plan, later)) plan.home[value] = Tier::host;
-  if (!fit_host(request, plan, result.host_bytes)) return std::nullopt;
+  const bool host_fits = fit_host(request, plan, result.host_bytes);
+  if (host_needed) *host_needed = result.host_bytes;
 
   const OpCosts costs = costs_of(request);
   const std::vector<std::int64_t> resident = resident_bytes(request, plan, Tier::device);
@@ -282,7 +289,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     result.bytes = std::max(result.bytes, bytes);
     lacks(bytes, run ? run->op : plan.passes[static_cast<std::size_t>(std::get<PassStep>(plan.steps[s]).pass)].ops.back());
   }
-  if (budget != 0 && result.bytes > budget) return std::nullopt;
+  if (!host_fits || (budget != 0 && result.bytes > budget)) return std::nullopt;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
@@ -299,7 +306,14 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
     for (Pass& tried : forms) {
       PassFitter fitter(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
-      const bool fitted = fitter.fit_exactly(tried);
+      bool fitted = false;
+      try {
+        fitted = fitter.fit_exactly(tried);
+      } catch (
+          const UserError&) {  // a form that this pass cannot have: an op that takes its tiles from what the driver does not reach
+        if (forms.size() == 1) throw;
+        continue;
+      }
       least = std::min(least, fitter.least());
       const double seconds = std::max(fitter.cost().compute_seconds, fitter.cost().copy_seconds);
       if (!fitted || seconds >= best) continue;
@@ -349,13 +363,15 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, Ti
   layers.push_back(count);
 
   std::optional<TiledPlan> best;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
   const auto consider = [&](const TiledChoice& choice) {
-    std::int64_t needed = 0;
+    std::int64_t needed = 0, host = 0;
     OpId worst;
-    std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst);
-    if (!found && needed < least) {
+    std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst, &host);
+    if (!found && needed <= limit_of(request)) {
+      least_host = std::min(least_host, host);
+    } else if (!found && needed < least) {
       least = needed;
       at_peak = worst;
     }
@@ -371,6 +387,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, Ti
       if (position < before) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
     return cuts;
   };
+  consider({0, {}, halo});  // where everything fits as it is
   for (const std::int64_t end : layers) {
     consider({end, {}, halo});
     if (!checkpoints) continue;
@@ -383,7 +400,15 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, Ti
       consider({end, cut_after(even, end), halo});
     }
   }
-  if (!best) refuse_budget(request, planner, least, at_peak);
+  if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
+  if (!best)
+    throw BudgetError(
+        fmt::format("planner {} streams values of {} from host memory in {}, {} more than the {} there are; the peak is at op "
+                    "{}. Raise --host-memory{}",
+                    planner, graph.name, format_bytes(least_host), format_bytes(least_host - host_limit(request)),
+                    format_bytes(host_limit(request)), graph.op(groups.back().forward.back()).name,
+                    request.spill ? "" : ", or give a --spill directory"),
+        least_host - host_limit(request));
   return std::move(best->plan);
 }
 

@@ -36,7 +36,7 @@ bool can_tile(const Graph& graph, OpId op, Cut cut);
 // only passes touch are streamed from host memory. Nothing where even the smallest tiles do not fit; `needed` is then what the
 // worst pass or op would take.
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
-                                    std::int64_t* needed, OpId* at);
+                                    std::int64_t* needed, OpId* at, std::int64_t* host_needed = nullptr);
 
 // The fastest of tiled plans that tile the layers up to one after which maps are smaller, or all; with checkpoints, also those that
 // store values between them (where maps become smaller, every √n, third, second layer, after each). Throws BudgetError where none
