@@ -1,0 +1,104 @@
+// One budget for images and batches of any size.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <ctime>
+
+#include "../batches.h"
+#include "cost/devices.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
+#include "run/prepare.h"
+#include "run/trainer.h"
+
+namespace outsize {
+namespace {
+
+StepGraph step_of(const std::string& name, const ModelOptions& options) {
+  register_ops();
+  return make_training_graph(build_model(name, options), {});
+}
+
+struct StepRun {
+  std::int64_t peak = 0;
+  double loss = 0;
+  bool tiled = false;
+};
+
+// The loss of one step, and the bytes it took; as many as predicted.
+StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget) {
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("cpu"), {}};
+  PrepareOptions options;
+  options.planner = planner;
+  options.budgets.device = budget;
+  Prepared prepared = prepare(step.graph, *backend, profile, options);
+  StepRun result{.tiled = prepared.plan.rounding()};
+  Trainer trainer({step, std::move(prepared)}, *backend, 3);
+  Batch batch;
+  synthetic_batches(step.batch_spec(), 5)->make(0, batch);
+  result.loss = trainer.step(batch, 0.01);
+  result.peak = trainer.measured_peak_bytes();
+  EXPECT_EQ(result.peak, trainer.predicted_peak_bytes());
+  return result;
+}
+
+// A quarter of what the largest of them takes as a whole; the smallest fits as it is.
+TEST(OneBudget, TakesImagesOfAnySize) {
+  const auto step = [](std::int64_t size) {
+    return step_of("vgg16-features", {.batch = 1, .image_height = size, .image_width = size, .width = 0.125});
+  };
+  const std::int64_t budget = run(step(256), "keep", 0).peak / 4;
+  for (const std::int64_t size : {64, 256, 512}) {
+    const StepRun keep = run(step(size), "keep", 0);
+    for (const char* planner : {"overl-h", "2ps-h"}) {
+      const StepRun tiled = run(step(size), planner, budget);
+      EXPECT_LE(tiled.peak, budget) << planner << " at " << size;
+      EXPECT_NEAR(tiled.loss, keep.loss, 1e-5 * keep.loss) << planner << " at " << size;
+      EXPECT_EQ(tiled.tiled, size > 64) << planner << " at " << size;
+    }
+  }
+}
+
+// Statistics of a batch are those of the whole batch.
+TEST(OneBudget, TakesBatchesOfAnySize) {
+  const auto step = [](std::int64_t batch) {
+    return step_of("resnet18", {.batch = batch, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25});
+  };
+  const std::int64_t budget = run(step(8), "keep", 0).peak;
+  for (const std::int64_t batch : {8, 32, 96}) {
+    const StepRun keep = run(step(batch), "keep", 0);
+    const StepRun tiled = run(step(batch), "2ps-h", budget);
+    EXPECT_LE(tiled.peak, budget) << batch;
+    EXPECT_NEAR(tiled.loss, keep.loss, 1e-5 * keep.loss) << batch;
+    EXPECT_EQ(tiled.tiled, batch > 8) << batch;
+  }
+}
+
+std::int64_t resident_kib() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+// The program is as short as its tiles are alike.
+TEST(OneBudget, LowersVgg16OfAHundredThousandRows) {
+  const StepGraph step = step_of("vgg16", {.batch = 1, .image_height = 100000, .image_width = 100000});
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("rtx-2080ti-11"), {}};
+  PrepareOptions options;
+  options.planner = "2ps-h";
+  options.budgets.device = std::int64_t{11} << 30;
+  options.budgets.host = std::int64_t{100} << 40;
+  const std::int64_t before = resident_kib();
+  const std::clock_t begin = std::clock();
+  const Prepared prepared = prepare(step.graph, *backend, profile, options);
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
+  EXPECT_LT(resident_kib() - before, 1024 * 1024);
+  EXPECT_LE(prepared.program.peak_bytes[0], options.budgets.device);
+  EXPECT_GT(figures_of(prepared).tiles, 500);
+  EXPECT_LT(prepared.program.instructions.size(), 100000);
+}
+
+}  // namespace
+}  // namespace outsize
