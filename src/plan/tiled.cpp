@@ -111,9 +111,15 @@ class PassFitter {
       leading = std::move(longer);
     }
     for (Dims extents : leading) {
-      extents[last] = std::min(sample[last], unit_[last]);
-      if (!try_extents(pass, extents)) continue;
-      grow(pass, extents, last);
+      extents[last] = sample[last];
+      if (!try_extents(pass, extents)) {
+        extents[last] = std::min(sample[last], unit_[last]);
+        if (!try_extents(pass, extents)) {
+          if (last == 3) break;  // longer ones fit no better
+          continue;
+        }
+        grow(pass, extents, last);
+      }
       // Where the time is about the same, larger tiles are better: kernels have more to do at once.
       constexpr double kAbout = 1.02;
       const double seconds = std::max(cost_.compute_seconds, cost_.copy_seconds);
@@ -328,6 +334,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
       continue;
     }
     result.seconds += best;
+    if (result.seconds > choice.most_seconds) return std::nullopt;
     result.bytes = std::max(result.bytes, resident[s] + bytes);
     pass = std::move(chosen);
   }
@@ -365,7 +372,10 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, Ti
   std::optional<TiledPlan> best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
-  const auto consider = [&](const TiledChoice& choice) {
+  // Where the time is about the same, the one that asks for less host memory is better.
+  constexpr double kAbout = 1.05;
+  const auto consider = [&](TiledChoice choice) {
+    if (best) choice.most_seconds = best->seconds * kAbout;
     std::int64_t needed = 0, host = 0;
     OpId worst;
     std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst, &host);
@@ -375,8 +385,6 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, Ti
       least = needed;
       at_peak = worst;
     }
-    // Where the time is about the same, the one that asks for less host memory.
-    constexpr double kAbout = 1.05;
     if (found && (!best || found->seconds * kAbout < best->seconds ||
                   (found->seconds < best->seconds * kAbout && found->host_bytes < best->host_bytes)))
       best = std::move(found);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "plan/planner.h"
@@ -16,6 +17,7 @@ struct TiledChoice {
     share,    // they are computed once and carried on
     either,   // whichever is faster, pass by pass
   } halo = Halo::either;
+  double most_seconds = std::numeric_limits<double>::infinity();  // a plan that takes longer is not wanted
 };
 
 struct TiledPlan {
@@ -33,8 +35,8 @@ Cut cut_of(const Graph& graph);
 bool can_tile(const Graph& graph, OpId op, Cut cut);
 
 // The fastest tiled plan of that choice within the budget: each pass has the largest tiles that its memory allows, and maps that
-// only passes touch are streamed from host memory. Nothing where even the smallest tiles do not fit; `needed` is then what the
-// worst pass or op would take.
+// only passes touch are streamed from host memory. Nothing where even the smallest tiles do not fit, or it takes too long; `needed`
+// is then what the worst pass or op would take.
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
                                     std::int64_t* needed, OpId* at, std::int64_t* host_needed = nullptr);
 
