@@ -59,26 +59,32 @@ class Checker {
       const Op& op = graph_.op(OpId(o));
       const bool changes_state = !op.def->updates({graph_, op}).empty();
       if (changes_state && runs_[static_cast<std::size_t>(o)] != 1)
-        user_error("plan: op {} changes persistent values and must run exactly once; it runs {} times", op.name,
+        fail_whole("op {} changes persistent values and must run exactly once; it runs {} times", op.name,
                    runs_[static_cast<std::size_t>(o)]);
     }
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
       const ValueId old = graph_.value(ValueId(v)).version_of;
       if (old && plan_.home_of(old) != Tier::device && !lower_[static_cast<std::size_t>(v)])
-        user_error("plan: {} lives on {}, but its new version {} never goes there; an `out` is missing", name(old),
+        fail_whole("{} lives on {}, but its new version {} never goes there; an `out` is missing", name(old),
                    name_of(plan_.home_of(old)), name(ValueId(v)));
     }
     for (ValueId output : graph_.outputs())
-      if (!at(device_, output) && !at(lower_, output))
-        user_error("plan: the graph's output {} is nowhere at the end", name(output));
+      if (!at(device_, output) && !at(lower_, output)) fail_whole("the graph's output {} is nowhere at the end", name(output));
   }
 
  private:
   std::vector<bool>::reference at(std::vector<bool>& set, ValueId value) { return set[static_cast<std::size_t>(value.index)]; }
   const std::string& name(ValueId value) const { return graph_.value(value).name; }
   template <class... Args>
+  [[noreturn]] void fail_whole(fmt::format_string<Args...> format, Args&&... args) {
+    user_error("{}: {}", plan_.file.empty() ? "plan" : plan_.file, fmt::format(format, std::forward<Args>(args)...));
+  }
+  template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-    user_error("plan, step {}: {}", step_, fmt::format(format, std::forward<Args>(args)...));
+    const std::string place = plan_.lines.empty()
+                                  ? fmt::format("plan, step {}", step_)
+                                  : fmt::format("{}:{}", plan_.file, plan_.lines.at(static_cast<std::size_t>(step_ - 1)));
+    user_error("{}: {}", place, fmt::format(format, std::forward<Args>(args)...));
   }
 
   // Why a value is not on the device as a whole, and what to do.

@@ -70,7 +70,9 @@ struct Plan {
   std::string planner;  // who made it
   std::vector<Step> steps;
   std::vector<Pass> passes;
-  std::map<ValueId, Tier> home;  // values that are never whole on the device: `stream` lines
+  std::map<ValueId, Tier> home;     // values that are never whole on the device: `stream` lines
+  std::string file;                 // of a plan that was read: where from …
+  std::vector<std::int64_t> lines;  // … and, by step, the line that it stands in
 
   Tier home_of(ValueId value) const {
     const auto found = home.find(value);
@@ -99,7 +101,8 @@ std::string print_plan(const Graph& graph, const Plan& plan);
 Plan parse_plan(const Graph& graph, std::string_view text, std::string_view file);
 
 // Every use has a producer, a copy-in or a recomputation before it; every op that changes state runs exactly once; a reduction is
-// complete before it is read; every graph output is there at the end. Throws UserError naming step, op and value.
+// complete before it is read; every graph output is there at the end. Throws UserError naming op, value and step, or "FILE:LINE: …"
+// of a plan that was read.
 void check_plan(const Graph& graph, const Plan& plan);
 
 }  // namespace outsize

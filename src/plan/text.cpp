@@ -247,6 +247,7 @@ Plan parse_plan(const Graph& graph, std::string_view text, std::string_view file
   Plan plan;
   plan.name = graph.name;
   plan.planner = "hand";
+  plan.file = file;
   PlanParser parser(graph, plan);
   std::int64_t number = 0;
   while (!text.empty()) {
@@ -257,6 +258,7 @@ Plan parse_plan(const Graph& graph, std::string_view text, std::string_view file
     line = line.substr(0, line.find('#'));
     try {
       parser.line(line);
+      plan.lines.resize(plan.steps.size(), number);
     } catch (const UserError& error) {
       user_error("{}:{}: {}", file, number, error.what());
     }

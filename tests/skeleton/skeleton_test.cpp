@@ -135,13 +135,13 @@ TEST(SkeletonRefuses, HostRunsThatCannotBe) {
     }
     return "accepted";
   };
-  EXPECT_EQ(refusal("run shortcut host\n"), "plan, step 1: op shortcut is no update: only updates run on the host");
-  EXPECT_EQ(refusal("until fc.weight.sgd\nrun fc.weight.sgd disk\n").substr(0, 10), "plan, step");
-  EXPECT_NE(refusal("until fc.weight.sgd\nrun fc.weight.sgd disk\n").find("cannot run on disk; expected host"), std::string::npos);
+  EXPECT_EQ(refusal("run shortcut host\n"), "bad.plan:1: op shortcut is no update: only updates run on the host");
+  EXPECT_EQ(refusal("until fc.weight.sgd\nrun fc.weight.sgd disk\n"),
+            "bad.plan:2: op fc.weight.sgd cannot run on disk; expected host, or nothing for the device");
   EXPECT_NE(refusal("until fc.weight.sgd\nrun fc.weight.sgd host\n").find("reads fc.weight, which is not there; `out` it before"),
             std::string::npos);
   EXPECT_EQ(refusal("stream fc.weight host\nin fc.weight\nout fc.weight host\n"),
-            "plan, step 2: out fc.weight: it lives on host and is there already");
+            "bad.plan:3: out fc.weight: it lives on host and is there already");
   EXPECT_NE(refusal("until fc.weight.sgd\nout fc.weight host\nout fc.grad_weight host\nout learning_rate host\n"
                     "out fc.weight.momentum host\nrun fc.weight.sgd host\n")
                 .find("updates fc.weight, which lives on the device; `stream` it"),
