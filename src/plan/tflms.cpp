@@ -148,7 +148,12 @@ class Rewriter {
     const PlannerOptions& options = request_.options;
     const auto all = static_cast<std::int64_t>(tensors_.size());
     std::vector<std::int64_t> lower(std::begin(kLowerTried), std::end(kLowerTried));
+    const std::int64_t upper = options.integer(kUpper);
     if (options.has(kLower)) lower = {options.integer(kLower)};
+    if (lower.front() > upper)
+      user_error("planner tflms: lb={} is more than ub={}; a value cannot come back both so early and so late", lower.front(),
+                 upper);
+    std::erase_if(lower, [upper](std::int64_t lb) { return lb > upper; });
     std::optional<std::int64_t> count;
     if (options.has(kTensors)) count = options.integer(kTensors) < 0 ? all : std::min(options.integer(kTensors), all);
     if (!count && (request_.device_budget == 0 || fits({runs_}))) count = 0;

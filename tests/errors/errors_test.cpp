@@ -254,6 +254,8 @@ const Case kCases[]{
     {"bad_dump", "train good.graph --dump everything", 2, "--dump: 'everything' is not one of forward, graph, plan, program"},
     {"steps_and_epochs", "train good.graph --steps 2 --epochs 2", 2, "give --steps or --epochs, not both"},
     {"epochs_without_end", "train good.graph --epochs 2", 2, "--epochs: synthetic data has no end"},
+    {"tflms_bounds", "plan good.graph --planner tflms:lb=3,ub=2", 2,
+     "planner tflms: lb=3 is more than ub=2; a value cannot come back both so early and so late"},
     {"plan_and_planner", "train good.graph --plan incomplete.plan --planner keep", 2, "give --plan or --planner, not both"},
 
     {"graph_not_there", "train absent.graph", 2, "absent.graph: cannot be opened"},
