@@ -5,10 +5,12 @@
 
 namespace outsize {
 
-Plan plan_vdnn_all(const PlanRequest& request) {
+Plan plan_vdnn_all(const PlanRequest& request) { return plan_all_away(request, "vdnn-all"); }
+
+Plan plan_all_away(const PlanRequest& request, std::string_view planner) {
   const Runs runs = eager_order(request.graph);
   const Lives lives = lives_of(request, costs_of(request), runs);
-  return spill_plan(request, "vdnn-all", lives, {runs, activation_gaps(request.graph, runs, lives)});
+  return spill_plan(request, planner, lives, {runs, activation_gaps(request.graph, runs, lives)});
 }
 
 }  // namespace outsize

@@ -8,6 +8,7 @@
 #include "backend/host_memory.h"
 #include "plan/bounds.h"
 #include "plan/lives.h"
+#include "plan/order.h"
 #include "program/lower.h"
 #include "run/simulator.h"
 
@@ -69,11 +70,24 @@ class Planning {
   }
 
   Prepared run() {
+    std::optional<BudgetError> refusal;
+    try {
+      search();
+    } catch (const BudgetError& error) {
+      refusal = error;
+    }
+    if (!keep_is_better(refusal.has_value()) && refusal) throw *refusal;
+    return std::move(found_);
+  }
+
+ private:
+  // Finds what the planner makes of the budget, or throws the refusal.
+  void search() {
     const std::int64_t budget = options_.budgets.device;
     std::int64_t asked = budget, less = 0;
     for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
       const std::optional<Plan> plan = ask(asked);
-      if (plan && fits(*plan)) return std::move(found_);
+      if (plan && fits(*plan)) return;
       if (!plan) break;
       if (!options_.plan_text.empty() || budget == 0) throw *refusal_;
       if (attempt < kTightenings) {
@@ -84,11 +98,33 @@ class Planning {
       asked -= less;
     }
     request_.gaps = 0;
-    if (less_fits(budget)) return std::move(found_);
+    if (less_fits(budget)) return;
     throw *refusal_;
   }
 
- private:
+  // Whether `keep` fits and needs less than what was found, or nothing was; then its plan is found. A plan that was given, options
+  // that were, and the later programs of a run stay as they are.
+  bool keep_is_better(bool refused) {
+    if (!planner_ || planner_->name == "keep" || !request_.options.given().empty() || options_.layout) return false;
+    const Budgets& budgets = options_.budgets;
+    if (refused && (budgets.host > 0 || budgets.disk > 0)) return false;  // these may be what is too small
+    // The sum of what is live, to which packing adds, tells most of the time.
+    const std::vector<std::int64_t> live = lives_of(request_, *costs_, eager_order(graph_)).bytes();
+    const std::int64_t most = refused ? budgets.device : found_.program.peak_bytes[0];
+    if (live.empty() || *std::max_element(live.begin(), live.end()) - kPieceAlignment >= most) return false;
+    request_.device_budget = budgets.device;
+    Plan plan = find_planner("keep").make(request_);
+    try {
+      Program program = program_of(plan);
+      if (!refused && program.peak_bytes[0] >= found_.program.peak_bytes[0]) return false;
+      found_.program = std::move(program);
+      found_.plan = std::move(plan);
+      return true;
+    } catch (const BudgetError&) {
+      return false;
+    }
+  }
+
   // The planner's plan for so many bytes, or nothing where it refuses.
   std::optional<Plan> ask(std::int64_t bytes) {
     try {

@@ -43,7 +43,8 @@ struct Prepared {
 };
 
 // Plans, lowers, checks and simulates. A plan whose packing exceeds the budget sends its planner back with as much less, a few
-// times; only then the budget is refused. Throws BudgetError with the bytes missing, UserError for a plan that does not check.
+// times; only then the budget is refused. Where that, or more than `keep` takes, is what comes of it, and `keep` fits, its plan is
+// taken, unless the planner was given options. Throws BudgetError with the bytes missing, UserError for a plan that does not check.
 Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, const PrepareOptions& options);
 
 // What a plan pays, counted in the program with its loops unrolled.
