@@ -24,10 +24,6 @@ class Deadline {
   Clock::time_point end_;
 };
 
-constexpr double kBudgetSeconds = 2;
-constexpr double kPlannerSeconds = 2;
-constexpr double kBatchSeconds = 1;
-
 // The plan, or nothing where there is none.
 std::optional<Prepared> try_plan(const Graph& graph, Session& session, const PrepareOptions& options) {
   try {
@@ -42,7 +38,7 @@ std::optional<Prepared> try_plan(const Graph& graph, Session& session, const Pre
 // would make the same plan for less.
 void find_budget(Session& session, PrepareOptions options, const BudgetError& refusal, Advice& advice) {
   constexpr int kDoublings = 6;
-  const Deadline deadline(kBudgetSeconds);
+  const Deadline deadline(session.advice_seconds);
   std::int64_t refused = options.budgets.device, wanted = refused + refusal.missing_bytes();
   for (int attempt = 0; !deadline.passed(); ++attempt) {
     options.budgets.device = wanted;
@@ -66,21 +62,23 @@ void find_budget(Session& session, PrepareOptions options, const BudgetError& re
 }
 
 void find_planners(Session& session, PrepareOptions options, Advice& advice) {
-  const Deadline deadline(kPlannerSeconds);
+  const Deadline deadline(session.advice_seconds);
   const std::string refused = options.plan_text.empty() ? options.planner : "";
   options.plan_text.clear();
   for (const Planner& planner : planners()) {
-    if (deadline.passed()) return;
     if (planner.name == refused) continue;
     options.planner = planner.name;
-    if (try_plan(session.training.graph, session, options)) advice.fitting_planners.emplace_back(planner.name);
+    if (deadline.passed())
+      advice.untried_planners.emplace_back(planner.name);
+    else if (try_plan(session.training.graph, session, options))
+      advice.fitting_planners.emplace_back(planner.name);
   }
 }
 
 void find_batch(Session& session, const PrepareOptions& options, const Rebuild& rebuild, Advice& advice) {
   using Outcome = LargestSearch::Outcome;
   if (!rebuild || !options.plan_text.empty()) return;  // a plan of a file is for one graph
-  const Deadline deadline(kBatchSeconds);
+  const Deadline deadline(session.advice_seconds / 2);
   Dims shape = session.training.graph.value(session.training.x).type.shape;
   LargestSearch search(shape[0]);
   search.record(shape[0], Outcome::refused);
@@ -103,9 +101,10 @@ std::string listed(const std::vector<std::string>& names) {
 
 std::string with_advice(const BudgetError& error, const PrepareOptions& options, const Advice& advice) {
   const std::string refusal = error.what();
-  if (!advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch) return refusal;
-  // Numbers have a point too, but no blank behind it.
-  std::string text = refusal.substr(0, refusal.find(". "));
+  const bool none = !advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch;
+  if (none && advice.untried_planners.empty()) return refusal;
+  // Where nothing was found, the general advice is better than none.
+  std::string text = none ? refusal : first_sentence(refusal);
   if (!text.ends_with(".")) text += ".";
   // A planner's own words need not have everything.
   if (const std::int64_t missing = error.missing_bytes(); refusal.find(std::to_string(missing)) == std::string::npos)
@@ -113,17 +112,26 @@ std::string with_advice(const BudgetError& error, const PrepareOptions& options,
   const std::string who = options.plan_text.empty() ? "planner " + options.planner : "the plan";
   if (advice.smallest_budget) {
     if (refusal.find("the peak is at") == std::string::npos) text += fmt::format(" The peak is at {}.", advice.peak);
-    text += fmt::format(" --memory {} ({}) would do with {}.", *advice.smallest_budget, format_bytes(*advice.smallest_budget), who);
+    // A planner's needs depend on what it may have.
+    const bool other_plan = *advice.smallest_budget != options.budgets.device + error.missing_bytes();
+    text += fmt::format(" --memory {} ({}) would do with {}{}.", *advice.smallest_budget, format_bytes(*advice.smallest_budget),
+                        who, other_plan ? ", which plans otherwise for that" : "");
   }
   if (!advice.fitting_planners.empty())
     text += fmt::format(" In the same budget planner{} {} fit{}.", advice.fitting_planners.size() == 1 ? "" : "s",
                         listed(advice.fitting_planners), advice.fitting_planners.size() == 1 ? "s" : "");
+  if (!advice.untried_planners.empty())
+    text += fmt::format(" Planner{} {} {} not tried.", advice.untried_planners.size() == 1 ? "" : "s",
+                        listed(advice.untried_planners), advice.untried_planners.size() == 1 ? "was" : "were");
   if (advice.fitting_batch) text += fmt::format(" --batch {} fits with {}.", *advice.fitting_batch, who);
   text.pop_back();  // messages end without a full stop
   return text;
 }
 
 }  // namespace
+
+// Numbers have a point too, but no blank behind it.
+std::string first_sentence(const std::string& refusal) { return refusal.substr(0, refusal.find(". ")); }
 
 AdvisedError::AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice)
     : BudgetError(with_advice(refusal, options, advice), refusal.missing_bytes()), advice_(std::move(advice)) {}
@@ -151,7 +159,8 @@ Prepared prepare_or_advise(Session& session, const PrepareOptions& options, cons
 
 nlohmann::ordered_json advice_json(const BudgetError& error) {
   nlohmann::ordered_json object{{"smallest_budget_bytes", nullptr},
-                                {"fitting_planners", nlohmann::ordered_json::array()},
+                                {"fitting_planners", nullptr},
+                                {"untried_planners", nullptr},
                                 {"fitting_batch", nullptr},
                                 {"peak_at", nullptr}};
   const auto* advised = dynamic_cast<const AdvisedError*>(&error);
@@ -161,7 +170,8 @@ nlohmann::ordered_json advice_json(const BudgetError& error) {
     object["smallest_budget_bytes"] = *advice.smallest_budget;
     object["peak_at"] = advice.peak;
   }
-  object["fitting_planners"] = advice.fitting_planners;
+  if (!advice.fitting_planners.empty() || advice.untried_planners.empty()) object["fitting_planners"] = advice.fitting_planners;
+  object["untried_planners"] = advice.untried_planners;
   if (advice.fitting_batch) object["fitting_batch"] = *advice.fitting_batch;
   return object;
 }

@@ -15,6 +15,7 @@ struct Advice {
   std::optional<std::int64_t> smallest_budget;  // bytes, the smallest found that the same planner fits in …
   std::string peak;                             // … and what is at the peak there: "op conv1"
   std::vector<std::string> fitting_planners;    // that fit in the budget given
+  std::vector<std::string> untried_planners;    // for which there was no time
   std::optional<std::int64_t> fitting_batch;    // samples, the most found that the same planner fits
 };
 
@@ -33,14 +34,18 @@ using Rebuild = std::function<StepGraph(const Dims& x_shape)>;
 // Of a model of the zoo: a file has the sizes that are in it. Holds on to its arguments.
 Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind = StepKind::whole);
 
-// Looks for what helps, each kind for a second or two, not counting the last plan that was begun in that time.
+// Looks for what helps: a budget and planners for session.advice_seconds each, a batch for half of that, not counting the last plan
+// that was begun in that time.
 Advice advise(Session& session, const PrepareOptions& options, const BudgetError& refusal, const Rebuild& rebuild);
 
 // Plans the training step. Throws AdvisedError where the budget cannot be met.
 Prepared prepare_or_advise(Session& session, const PrepareOptions& options, const Rebuild& rebuild);
 
-// The keys `smallest_budget_bytes`, `fitting_planners`, `fitting_batch` and `peak_at` of a refusal's object; null or empty where
-// the error is without advice.
+// The keys `smallest_budget_bytes`, `fitting_planners`, `untried_planners`, `fitting_batch` and `peak_at` of a refusal's object.
+// What was not found is null; so are the planners that fit where none was found and not all were tried.
 nlohmann::ordered_json advice_json(const BudgetError& error);
+
+// "planner keep needs 2 MiB …": a refusal without what it advises a user who can choose planner and budget at will.
+std::string first_sentence(const std::string& refusal);
 
 }  // namespace outsize::cli

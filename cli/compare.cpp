@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "advice.h"
 #include "base/bytes.h"
 #include "command.h"
 #include "progress.h"
@@ -63,6 +64,7 @@ void print_json(const Session& session, const PrepareOptions& options, const Yar
 int compare(const Flags& flags) {
   const std::vector<std::string> names = planners_named(flags.planners);
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
+  warn_of_own_sizes(session, flags.model);
   Progress progress(!flags.common.json);
   progress.show("planning with keep");
   std::optional<Prepared> keep = prepare_keep(session);
@@ -81,7 +83,8 @@ int compare(const Flags& flags) {
   (flags.common.json ? print_json : print_table)(session, options, yardstick, rows);
   const PlanRow& best = rows.front();
   if (!best.fits)
-    throw BudgetError(names.size() == 1 ? best.refusal : fmt::format("no planner fits; the nearest: {}", best.refusal),
+    throw BudgetError(names.size() == 1 ? first_sentence(best.refusal)
+                                        : fmt::format("no planner fits; the nearest: {}", first_sentence(best.refusal)),
                       best.missing_bytes.value_or(0));
   return kDone;
 }

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <limits>
 
+#include "advice.h"
 #include "base/bytes.h"
 #include "base/positions.h"
 #include "command.h"
@@ -273,8 +274,9 @@ int fit(const Flags& flags) {
   const Reach& nearest = *std::ranges::min_element(
       reaches, {}, [](const Reach& reach) { return reach.row.missing_bytes.value_or(std::numeric_limits<std::int64_t>::max()); });
   const bool stopped = std::ranges::any_of(reaches, [](const Reach& reach) { return reach.search.stopped(); });
-  throw BudgetError(fmt::format("no {}{} fits: {}", flags.by, stopped ? " that was tried" : "", nearest.row.refusal),
-                    nearest.row.missing_bytes.value_or(0));
+  throw BudgetError(
+      fmt::format("no {}{} fits: {}", flags.by, stopped ? " that was tried" : "", first_sentence(nearest.row.refusal)),
+      nearest.row.missing_bytes.value_or(0));
 }
 
 }  // namespace

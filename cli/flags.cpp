@@ -99,7 +99,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                "extents of an image or volume [the model's]; own: each sample's own, with --batch 1")
            ->type_name("H[xW[xD]]|own"));
   note(add_integer(command, "--seq", flags.options.sequence, 1, "tokens a sample [the model's]"));
-  note(add_integer(command, "--classes", flags.options.classes, 1, "classes, or the vocabulary of a language model [the data's or the model's]"));
+  note(add_integer(command, "--classes", flags.options.classes, 1,
+                   "classes, or the vocabulary of a language model [the data's or the model's]"));
   note(add_number(command, "--width", flags.options.width, 1e-6, "factor on every hidden channel count [1]"));
   note(add_number(command, "--dropout", flags.options.dropout, kShare, "every dropout rate of the model [as published]"));
   note(add_number(command, "--label-smoothing", flags.options.label_smoothing, kShare,
@@ -137,6 +138,8 @@ void add_plan_flags(CLI::App& command, PlanFlags& flags) {
           "what ops take: `measured` times those first that never were, or only while something else ran; `fresh` times all "
           "anew; `roofline` estimates [estimates, but for ops that were measured here before]")
       ->type_name("measured|fresh|roofline|FILE");
+  add_number(command, "--advice", flags.advice_seconds, 0,
+             "seconds in which a refusal looks for a budget, and for planners, that would do [2]");
   add_word(command, "--dump", flags.dump, {"forward", "graph", "plan", "program"}, "print it and stop");
 }
 

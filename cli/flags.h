@@ -43,6 +43,7 @@ struct PlanFlags {
   std::string device = "cpu";
   std::string profile;  // measured, fresh, roofline or a file; empty: roofline, and what was measured before
   std::string dump;
+  double advice_seconds = 2;
 };
 void add_plan_flags(CLI::App& command, PlanFlags& flags);
 

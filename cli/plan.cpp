@@ -40,17 +40,17 @@ int plan(const Flags& flags) {
   if (!flags.explain.empty() && !flags.plan.dump.empty()) user_error("give --dump or --explain, not both");
   Session session = open_session(flags.common, flags.model, flags.plan, flags.training);
   if (dump_graph(session, flags.model, flags.plan)) return kDone;
+  warn_of_own_sizes(session, flags.model);
   const ValueId explained = flags.explain.empty() ? ValueId() : find_explained(session.training.graph, flags.explain);
 
   std::optional<Prepared> keep = prepare_keep(session);
   const PrepareOptions options = resolve_for_device(session, flags.plan, &keep);
-  const Yardstick yardstick = yardstick_of(session, options, *keep);
   std::optional<Prepared> prepared;
   try {
     prepared = prepare_or_advise(session, options, rebuild_of(flags.model, flags.training));
   } catch (const BudgetError& error) {
     if (!flags.common.json) throw;
-    nlohmann::ordered_json object = to_json(session, options, yardstick, row_of(options, error));
+    nlohmann::ordered_json object = to_json(session, options, yardstick_of(session, options, *keep), row_of(options, error));
     object.update(to_json(coverage_of(session.profile, session.training.graph, keep->program)));
     object.update(advice_json(error));
     fmt::print("{}\n", object.dump(2));
@@ -63,7 +63,10 @@ int plan(const Flags& flags) {
     return kDone;
   }
   refine(session, *prepared);
+  // After that: all of one answer goes by the same times.
+  const Yardstick yardstick = yardstick_of(session, options, *keep);
   const Coverage coverage = coverage_of(session.profile, session.training.graph, prepared->program);
+  warn_if_disturbed(session, coverage);
   const PlanRow row = row_of(options, *prepared);
   if (!flags.common.json) {
     print_summary(session, options, yardstick, row, coverage);

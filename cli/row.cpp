@@ -5,12 +5,13 @@
 
 #include "command.h"
 #include "cost/devices.h"
+#include "run/simulator.h"
 
 namespace outsize::cli {
 
 Yardstick yardstick_of(const Session& session, const PrepareOptions& options, const Prepared& keep) {
   return {.keep_peak_bytes = keep.program.peak_bytes[0],
-          .keep_seconds = keep.predicted.seconds,
+          .keep_seconds = simulate(session.training.graph, keep.program, session.profile).seconds,
           .bounds = lower_bounds(session.training.graph, *session.backend, session.profile, options)};
 }
 
@@ -106,6 +107,15 @@ PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std:
   return options;
 }
 
+void warn_of_own_sizes(const Session& session, const ModelFlags& model) {
+  if (!model.own_sizes) return;
+  fmt::print(
+      stderr,
+      "outsize: --image own: only `train` sees the samples; this is planned for {}, the model's own size. --image HxW plans for "
+      "another\n",
+      to_string(session.training.graph.value(session.training.x).type.shape));
+}
+
 std::vector<std::string> planners_named(const std::vector<std::string>& parts) {
   // A comma also stands between options: what has an = but no colon before it is one of the planner before.
   std::vector<std::string> texts;
@@ -135,7 +145,7 @@ void add_planners_flags(CLI::App& command, PlanFlags& flags, std::vector<std::st
       ->type_name("NAME[:OPTION=VALUE,…],…");
   add_plan_flags(command, flags);
   // They are about one plan.
-  for (const char* flag : {"--planner", "--plan", "--dump"}) command.remove_option(command.get_option(flag));
+  for (const char* flag : {"--planner", "--plan", "--advice", "--dump"}) command.remove_option(command.get_option(flag));
 }
 
 }  // namespace outsize::cli

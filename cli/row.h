@@ -13,6 +13,7 @@ struct Yardstick {
   double keep_seconds = 0;
   LowerBounds bounds;
 };
+// By the times that the session knows now.
 Yardstick yardstick_of(const Session& session, const PrepareOptions& options, const Prepared& keep);
 
 // What one planner makes of a budget: what its plan costs, or why there is none.
@@ -42,6 +43,10 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
 
 // As resolve(), but a device that is not here has what its description says, not what is free on this machine.
 PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep = nullptr);
+
+// Without data there are no samples whose sizes a plan could be for: tells on standard error of which size it is, where
+// --image own was given.
+void warn_of_own_sizes(const Session& session, const ModelFlags& model);
 
 // The planners of what stands between the commas of --planners, with their options, in its order; all planners where there is
 // nothing. Throws UserError for a planner, option or value that is none.

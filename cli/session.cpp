@@ -90,6 +90,7 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
   session.quiet = common.json;
+  session.advice_seconds = plan.advice_seconds;
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
@@ -143,8 +144,19 @@ std::string describe(const Coverage& coverage) {
   return fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
 }
 
+void warn_if_disturbed(const Session& session, const Coverage& coverage) {
+  if (coverage.disturbed == 0 || session.quiet) return;
+  fmt::print(stderr,
+             "outsize: something else ran while {} of the {} measured ops were timed, which may be faster than that; --profile "
+             "measured times them again\n",
+             coverage.disturbed, coverage.measured);
+}
+
 nlohmann::ordered_json to_json(const Coverage& coverage) {
-  return {{"profile", coverage.name()}, {"measured_ops", coverage.measured}, {"distinct_ops", coverage.ops}};
+  return {{"profile", coverage.name()},
+          {"measured_ops", coverage.measured},
+          {"disturbed_ops", coverage.disturbed},
+          {"distinct_ops", coverage.ops}};
 }
 
 PlannerOptions given_options(const PrepareOptions& options) {

@@ -18,6 +18,7 @@ struct Session {
   MeasuredOn measured_on;
   bool measures = false;                                // --profile measured or fresh
   double measuring_seconds = MeasureOptions{}.seconds;  // that are left for it
+  double advice_seconds = 0;                            // to look for what would help where a budget is refused
   bool quiet = false;                                   // --json
   std::string model;
   std::string planner;
@@ -53,7 +54,9 @@ Prepared prepare_keep(Session& session);
 void refine(Session& session, Prepared& prepared);
 // "predicted from 83 measured ops of 120"
 std::string describe(const Coverage& coverage);
-// Keys profile, measured_ops, distinct_ops.
+// Tells on standard error, but not under --json, of times that were measured while something else ran.
+void warn_if_disturbed(const Session& session, const Coverage& coverage);
+// Keys profile, measured_ops, disturbed_ops, distinct_ops.
 nlohmann::ordered_json to_json(const Coverage& coverage);
 
 // The options that the planner was given; none where a plan was given instead.

@@ -65,7 +65,8 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
                                   format_bytes(trainer.predicted_peak_bytes())));
   summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(losses.median_seconds()),
                                   format_seconds(prepared.predicted.seconds)));
-  summary.row("profile", describe(coverage_of(session.profile, trainer.main().graph, prepared.program)));
+  const Coverage coverage = coverage_of(session.profile, trainer.main().graph, prepared.program);
+  summary.row("profile", describe(coverage));
   const double computed = std::accumulate(losses.seconds.begin(), losses.seconds.end(), 0.0);
   summary.row("throughput", format_rate(static_cast<double>(losses.samples) / std::max(computed, 1e-9)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(figures.swapped_bytes)));
@@ -86,6 +87,7 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
   if (run.skipped() > 0) summary.row("skipped", fmt::format("{} samples that could not be read", run.skipped()));
   summary.row("parameters", fmt::format("sha256 {}", trainer.parameters_sha256()));
   summary.print();
+  warn_if_disturbed(session, coverage);
 }
 
 void print_json(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,

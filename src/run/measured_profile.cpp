@@ -332,6 +332,7 @@ Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& 
   for_each_signature(graph, program, [&](const std::string& key, const Call&) {
     ++coverage.ops;
     coverage.measured += profile.seconds.contains(key) ? 1 : 0;
+    coverage.disturbed += profile.disturbed.contains(key) ? 1 : 0;
   });
   return coverage;
 }

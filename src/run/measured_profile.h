@@ -19,6 +19,7 @@ struct MeasureOptions {
 // The kernels of a program by signature: how many there are, and how many of them a profile has measured.
 struct Coverage {
   std::int64_t measured = 0;
+  std::int64_t disturbed = 0;  // of those measured: only while something else ran
   std::int64_t ops = 0;
 
   // "measured" where all are, "roofline" where none is, else "partly".

@@ -559,9 +559,11 @@ TEST_F(Cli, ProfilesAreMeasuredAndKept) {
   EXPECT_EQ(measured["profile"], "measured");
   EXPECT_EQ(measured["measured_ops"], measured["distinct_ops"]);
   EXPECT_GT(measured["measured_ops"], 20);
+  EXPECT_EQ(measured["keep_step_s"], measured["step_s"]);
   const Json kept = plan("");
   EXPECT_EQ(kept["profile"], "measured");
   EXPECT_EQ(kept["step_s"], measured["step_s"]);
+  EXPECT_EQ(kept["lower_bound_s"], measured["lower_bound_s"]);
   // Only what was disturbed is timed again, and only a shorter time is kept.
   const double step = plan("--profile measured")["step_s"];
   EXPECT_LE(step, measured["step_s"].get<double>());
@@ -574,6 +576,20 @@ TEST_F(Cli, ProfilesAreMeasuredAndKept) {
   ASSERT_EQ(std::distance(std::filesystem::directory_iterator(path("cache/outsize")), {}), 1);
   const std::filesystem::path file = std::filesystem::directory_iterator(path("cache/outsize"))->path();
   EXPECT_EQ(plan("--profile '" + file.string() + "'")["step_s"], step);
+  std::string disturbed;
+  std::istringstream entries(read_text(file));
+  for (std::string line; std::getline(entries, line);)
+    if (!line.starts_with("disturbed ")) disturbed += line + "\n";
+  for (std::size_t at = disturbed.find("\nop "), k = 0; k < 2; ++k, at = disturbed.find("\nop ", at + 1)) {
+    const std::size_t signature = disturbed.find(' ', at + 4) + 1;
+    disturbed += "disturbed " + disturbed.substr(signature, disturbed.find('\n', signature) - signature) + "\n";
+  }
+  write("disturbed.profile", disturbed);
+  EXPECT_EQ(plan("--profile disturbed.profile")["disturbed_ops"], 2);
+  EXPECT_EQ(run("plan " + kModel + " --planner keep --profile disturbed.profile").err,
+            fmt::format("outsize: something else ran while 2 of the {} measured ops were timed, which may be faster than that; "
+                        "--profile measured times them again\n",
+                        measured["measured_ops"].get<int>()));
   // Ops that are said to take no time stay so, unless all are timed anew.
   std::string forged;
   std::istringstream lines(read_text(file));

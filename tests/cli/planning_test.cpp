@@ -52,8 +52,8 @@ TEST_F(Cli, ARowIsAPlansAnswer) {
     const Result result = run("plan " + kLarger + budget + " --json --planner " + name);
     Json plan = Json::parse(result.out);
     EXPECT_EQ(result.status, row["fits"] ? 0 : 1);
-    for (const char* own :
-         {"smallest_budget_bytes", "fitting_planners", "fitting_batch", "peak_at", "profile", "measured_ops", "distinct_ops"})
+    for (const char* own : {"smallest_budget_bytes", "fitting_planners", "untried_planners", "fitting_batch", "peak_at", "profile",
+                            "measured_ops", "disturbed_ops", "distinct_ops"})
       plan.erase(own);
     // The advice stands in the place of the refusal's last sentence.
     for (const char* other : {"plan_seconds", "error"}) {
@@ -73,13 +73,13 @@ TEST_F(Cli, ARowIsAPlansAnswer) {
 // A comma stands between planners and between options. `planner` stays the plain name.
 TEST_F(Cli, PlannersTakeOptions) {
   const Json compared =
-      json("compare " + kLarger + " --planners offload-ratio:ratio=1,keep,tflms:lb=2,n_tensors=3,excl_types=relu");
+      json("compare " + kLarger + " --planners offload-ratio:ratio=1,keep,tflms:lb=2,n_tensors=3,excl_types=max_pool");
   std::map<std::string, Json> options;
   for (const Json& row : compared["rows"]) options[row["planner"]] = row["planner_options"];
   EXPECT_EQ(options, (std::map<std::string, Json>{
                          {"keep", Json::object()},
                          {"offload-ratio", {{"ratio", 1.0}}},
-                         {"tflms", {{"excl_types", Json::array({"relu"})}, {"n_tensors", 3}, {"lb", 2}}},
+                         {"tflms", {{"excl_types", Json::array({"max_pool"})}, {"n_tensors", 3}, {"lb", 2}}},
                      }));
   const std::string ratio = "plan " + kLarger + " --planner offload-ratio:ratio=";
   EXPECT_EQ(json(ratio + "0")["swapped_bytes"], 0);
@@ -134,6 +134,27 @@ TEST_F(Cli, NoneOfTheComparedFits) {
   EXPECT_EQ(object["fits"], false);
   EXPECT_EQ(object["rows"].size(), 2U);
   for (const Json& row : object["rows"]) EXPECT_TRUE(row["step_s"].is_null());
+  // There is no --planner here to try another of.
+  EXPECT_TRUE(result.err.starts_with("outsize: no planner fits; the nearest: planner ")) << result.err;
+  EXPECT_EQ(result.err.find("--planner"), std::string::npos) << result.err;
+}
+
+TEST_F(Cli, WhatIsEnoughForKeepIsEnoughForAll) {
+  const Json object = json("compare " + kModel + " --memory 100%");
+  for (const Json& row : object["rows"]) {
+    EXPECT_EQ(row["fits"], true) << row["planner"];
+    EXPECT_LE(row["peak_bytes"], row["keep_peak_bytes"]) << row["planner"];
+  }
+}
+
+TEST_F(Cli, OwnSizesArePlannedForTheModelsOwn) {
+  for (const std::string command : {"plan ", "compare --planners keep "}) {
+    const Result result = run(command + "resnet18 --width 0.125 --batch 1 --image own");
+    EXPECT_EQ(result.status, 0);
+    EXPECT_EQ(result.err,
+              "outsize: --image own: only `train` sees the samples; this is planned for [1, 3, 224, 224], the model's own size. "
+              "--image HxW plans for another\n");
+  }
 }
 
 // What fit finds, plan confirms: the largest fits with the same figures, and one more does not.
@@ -209,6 +230,8 @@ TEST_F(Fitted, NothingFits) {
   const Json object = Json::parse(result.out);
   EXPECT_EQ(object["fits"], false);
   EXPECT_TRUE(object["rows"][0]["largest"].is_null());
+  EXPECT_TRUE(result.err.starts_with("outsize: no batch fits: planner keep needs ")) << result.err;
+  EXPECT_EQ(result.err.find("--planner"), std::string::npos) << result.err;
 }
 
 // No planner takes less than no time, so each is asked of one size: the model's own batch of 8.
@@ -335,6 +358,35 @@ TEST_F(Cli, AdviceIsTrue) {
     EXPECT_NE(object["error"].get<std::string>().find("the peak is at op "), std::string::npos);
     EXPECT_EQ("outsize: " + object["error"].get<std::string>() + "\n", result.err);
     EXPECT_NE(result.err.find(fmt::format("--memory {} (", keep["peak_bytes"].get<std::int64_t>())), std::string::npos)
+        << result.err;
+  }
+}
+
+// What there was no time for is told apart from what does not help.
+TEST_F(Cli, AdviceSaysWhatWasNotTried) {
+  const std::string refused = "plan " + kLarger + " --planner keep --memory 95% --advice 0";
+  const Json object = Json::parse(run(refused + " --json").out);
+  for (const char* key : {"smallest_budget_bytes", "fitting_planners", "fitting_batch"}) EXPECT_TRUE(object[key].is_null()) << key;
+  std::vector<std::string> others = planner_names(json("planners"));
+  std::erase(others, "keep");
+  EXPECT_EQ(object["untried_planners"].get<std::vector<std::string>>(), others);
+  const Result text = run(refused);
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find(". Planners recompute-cheap, checkpoint, "), std::string::npos) << text.err;
+  EXPECT_TRUE(text.err.ends_with(" were not tried\n")) << text.err;
+  EXPECT_EQ(Json::parse(run("plan " + kLarger + " --planner keep --memory 64KiB --advice 60 --json").out)["untried_planners"],
+            Json::array());
+}
+
+// A planner that may have more may need more, or less: then the message says so.
+TEST_F(Cli, AdviceExplainsFiguresThatDiffer) {
+  for (const std::string planner : {"keep", "checkpoint", "superneurons", "autoswap"}) {
+    const Result result = run("plan " + kLarger + " --memory 30% --json --planner " + planner);
+    ASSERT_EQ(result.status, 1) << planner;
+    const Json object = Json::parse(result.out);
+    ASSERT_TRUE(object["smallest_budget_bytes"].is_number()) << planner;
+    const bool differ = object["smallest_budget_bytes"] != object["peak_bytes"];
+    EXPECT_EQ(result.err.find("would do with planner " + planner + ", which plans otherwise for that") != std::string::npos, differ)
         << result.err;
   }
 }
