@@ -7,6 +7,7 @@
 #include "plan/graph_chain.h"
 #include "plan/groups.h"
 #include "plan/recompute.h"
+#include "plan/spill.h"
 
 namespace outsize {
 

@@ -2,7 +2,7 @@
 
 #include "plan/chain_dynprog.h"
 #include "plan/chain_offload.h"
-#include "plan/graph_chain.h"
+#include "plan/swap_chain.h"
 
 namespace outsize {
 

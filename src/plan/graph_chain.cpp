@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "plan/groups.h"
 #include "plan/order.h"
@@ -11,16 +10,7 @@ namespace outsize {
 
 namespace {
 
-constexpr int kAttempts = 6;
-
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-std::vector<Swap> all_swaps(const GraphChain& made, const std::vector<bool>& offloaded) {
-  std::vector<Swap> swaps;
-  for (std::size_t i = 0; i < made.swaps.size() && i < offloaded.size(); ++i)
-    if (offloaded[i]) swaps.insert(swaps.end(), made.swaps[i].begin(), made.swaps[i].end());
-  return swaps;
-}
 
 }  // namespace
 
@@ -31,7 +21,6 @@ GraphChain chain_of(const PlanRequest& request) {
   GraphChain made;
   made.runs = eager_order(graph);
   made.lives = lives_of(request, costs_of(request), made.runs);
-  made.swaps.resize(layers + 1);
 
   // The layer whose backward (or, for the others, forward) a run belongs to; updates belong to the run before them.
   std::vector<std::size_t> layer_of(at(graph.op_count()), 0);
@@ -53,12 +42,9 @@ GraphChain chain_of(const PlanRequest& request) {
   chain.backward_extra.assign(layers, 0);
   chain.x.assign(layers + 1, 0);
   chain.y.assign(layers + 1, 0);
-  for (std::size_t k = 0; k < made.lives.all.size(); ++k) {
-    const Life& life = made.lives.all[k];
+  for (const Life& life : made.lives.all) {
     const std::size_t i = x_of[at(life.value.index)];
-    if (i > layers) continue;
-    chain.x[i] += life.bytes;
-    if (const auto gap = gap_of(graph, made.runs, made.lives, static_cast<std::int32_t>(k))) made.swaps[i].push_back(*gap);
+    if (i <= layers) chain.x[i] += life.bytes;
   }
   // y_i is the gradient of what leads into layer i, as large as that.
   std::vector<std::int64_t> bytes_of(at(graph.value_count()), 0);
@@ -88,40 +74,6 @@ GraphChain chain_of(const PlanRequest& request) {
     most = std::max(most, bytes[p] - made.fixed);
   }
   return made;
-}
-
-Plan plan_by_chain(const PlanRequest& request, std::string_view planner, const ChainDecision& decide) {
-  const GraphChain made = chain_of(request);
-  const auto plan_of = [&](const std::vector<bool>& offloaded) {
-    return spill_plan(request, planner, made.lives, {made.runs, all_swaps(made, offloaded)});
-  };
-  if (request.device_budget == 0) return plan_of({});
-  // The model of the chain takes a layer's activations for one; the graph's own may need a little more, which is then left free.
-  std::int64_t memory = limit_of(request) - made.fixed;
-  std::optional<BudgetError> refusal;
-  for (int attempt = 0; attempt < kAttempts && memory > 0; ++attempt) {
-    const auto offloaded = decide(made.chain, memory, std::min(request.profile.device.link_out, request.profile.device.link_in));
-    if (!offloaded) break;
-    try {
-      return plan_of(*offloaded);
-    } catch (const BudgetError& error) {
-      if (!refusal || error.missing_bytes() < refusal->missing_bytes()) refusal = error;
-      memory -= error.missing_bytes();
-    }
-  }
-  if (refusal) throw *refusal;
-  // What the model needs at least: one layer's own.
-  std::int64_t most = 0;
-  std::size_t layer = 0;
-  for (std::size_t i = 0; i < made.chain.layers(); ++i) {
-    const std::int64_t needed = std::max(forward_bytes(made.chain, i), backward_bytes(made.chain, i));
-    if (needed <= most) continue;
-    most = needed;
-    layer = i;
-  }
-  const std::vector<Group> groups = groups_of(request.graph);
-  const OpId op = layer < groups.size() ? groups[layer].forward.front() : made.runs.front();
-  refuse_budget(request, planner, std::max(made.fixed + most, request.device_budget + 1), op);
 }
 
 }  // namespace outsize

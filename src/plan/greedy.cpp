@@ -1,7 +1,7 @@
 #include "plan/greedy.h"
 
 #include "plan/chain_offload.h"
-#include "plan/graph_chain.h"
+#include "plan/swap_chain.h"
 
 namespace outsize {
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "../graph/graph_test_support.h"
+#include "steps.h"
 
 namespace outsize {
 namespace {
@@ -24,31 +25,13 @@ output g0
 
 class Tflms : public testing::Test {
  protected:
-  // Every op takes a second, and a copy `copy` seconds.
-  static Profile profile(double copy) {
-    Profile profile;
-    profile.device.flops = profile.device.bandwidth = 1e30;
-    profile.device.launch_seconds = 1;
-    profile.device.link_out = profile.device.link_in = copy > 1 ? 256 / (copy - 1) : 1e30;
-    return profile;
-  }
-
-  // The steps of a plan in one line: ops by name, "<a" leaves, "-a" ends, ">a" comes.
   static std::string plan(const Graph& graph, const std::string& options, double copy = 1, std::int64_t budget = 0) {
-    const Profile seconds = profile(copy);
+    const Profile seconds = second_an_op(copy);
     const PlannerChoice choice = choose_planner("tflms" + options);
     const Plan made = choice.planner.make(
         {.graph = graph, .profile = seconds, .storage = {}, .device_budget = budget, .options = choice.options});
     check_plan(graph, made);
-    std::string text;
-    for (const Step& step : made.steps) {
-      text += text.empty() ? "" : " ";
-      if (const auto* run = std::get_if<RunStep>(&step)) text += graph.op(run->op).name;
-      if (const auto* out = std::get_if<OutStep>(&step)) text += "<" + graph.value(out->value).name;
-      if (const auto* drop = std::get_if<DropStep>(&step)) text += "-" + graph.value(drop->value).name;
-      if (const auto* in = std::get_if<InStep>(&step)) text += ">" + graph.value(in->value).name;
-    }
-    return text;
+    return steps_of(graph, made);
   }
 };
 

@@ -4,7 +4,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/graph_chain.h"
+#include "plan/swap_chain.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -53,7 +53,7 @@ TEST(Packing, GreedyMovesNoMoreThanWhatIsTooMuchAndALayer) {
           .device_budget = choices.budgets.device,
           .workspace = [&](const Call& call) { return backend->kernel(call)->workspace_bytes(); },
       };
-      const GraphChain of = chain_of(request);
+      const SwapChain of = swap_chain_of(request);
       const std::int64_t excess = peak_bytes(of.chain) + of.fixed - choices.budgets.device;
       const std::int64_t layer = *std::max_element(of.chain.x.begin(), of.chain.x.end());
       const Prepared prepared = prepare(training.graph, *backend, profile, choices);
