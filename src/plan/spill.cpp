@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+#include <set>
 
 #include "base/bytes.h"
 #include "graph/opdef.h"
@@ -13,48 +13,6 @@ namespace outsize {
 namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-// Sums over positions: add to a range, ask for the most in a range; O(log n) both.
-class RangeMax {
- public:
-  explicit RangeMax(const std::vector<std::int64_t>& values) {
-    while (size_ < values.size()) size_ *= 2;
-    most_.assign(2 * size_, std::numeric_limits<std::int64_t>::min() / 4);
-    added_.assign(2 * size_, 0);
-    std::copy(values.begin(), values.end(), most_.begin() + static_cast<std::ptrdiff_t>(size_));
-    for (std::size_t node = size_; node-- > 1;) most_[node] = std::max(most_[2 * node], most_[2 * node + 1]);
-  }
-  // Both over positions [from, to]; an empty range adds nothing and has no bytes.
-  void add(std::int64_t from, std::int64_t to, std::int64_t bytes) {
-    if (from <= to) add(1, 0, static_cast<std::int64_t>(size_) - 1, from, to, bytes);
-  }
-  std::int64_t most(std::int64_t from, std::int64_t to) const {
-    return from <= to ? most(1, 0, static_cast<std::int64_t>(size_) - 1, from, to) : 0;
-  }
-
- private:
-  void add(std::size_t node, std::int64_t low, std::int64_t high, std::int64_t from, std::int64_t to, std::int64_t bytes) {
-    if (to < low || high < from) return;
-    if (from <= low && high <= to) {
-      most_[node] += bytes;
-      added_[node] += bytes;
-      return;
-    }
-    const std::int64_t middle = (low + high) / 2;
-    add(2 * node, low, middle, from, to, bytes);
-    add(2 * node + 1, middle + 1, high, from, to, bytes);
-    most_[node] = std::max(most_[2 * node], most_[2 * node + 1]) + added_[node];
-  }
-  std::int64_t most(std::size_t node, std::int64_t low, std::int64_t high, std::int64_t from, std::int64_t to) const {
-    if (to < low || high < from) return std::numeric_limits<std::int64_t>::min() / 4;
-    if (from <= low && high <= to) return most_[node];
-    const std::int64_t middle = (low + high) / 2;
-    return std::max(most(2 * node, low, middle, from, to), most(2 * node + 1, middle + 1, high, from, to)) + added_[node];
-  }
-
-  std::size_t size_ = 1;
-  std::vector<std::int64_t> most_, added_;
-};
 
 // A stay on the device of a persistent value that lives elsewhere.
 struct Visit {
@@ -145,61 +103,105 @@ struct Arrival {
   bool timed = false;   // `in` is given
 };
 
-// Chooses when pieces end and copies start.
+// One direction of the runs on its own clock, the copies beside them one after the other. What is copied holds its bytes until it
+// is copied whole; a run that they are too much for waits until enough is.
+class Clock {
+ public:
+  // Bytes that a copy holds.
+  struct Held {
+    double until = 0;
+    std::size_t copy = 0;
+    std::int64_t bytes = 0;
+    auto operator<=>(const Held&) const = default;
+  };
+
+  // Returns when a copy that is ready now is whole.
+  double copy(double seconds) { return link_ = std::max(link_, now_) + seconds; }
+  void hold(const Held& held) {
+    if (held_.insert(held).second) bytes_ += held.bytes;
+  }
+  // Waits until it is copied, where it is held.
+  void wait_for(const Held& held) {
+    if (held_.erase(held) == 0) return;
+    bytes_ -= held.bytes;
+    now_ = std::max(now_, held.until);
+  }
+  // The copies that are whole before a run beside which they may hold `room` bytes.
+  std::vector<std::size_t> release(std::int64_t room) {
+    std::vector<std::size_t> released;
+    while (!held_.empty() && (bytes_ > room || held_.begin()->until <= now_)) {
+      released.push_back(held_.begin()->copy);
+      wait_for(Held(*held_.begin()));
+    }
+    return released;
+  }
+  void run(double seconds) { now_ += seconds; }
+  std::int64_t held_bytes() const { return bytes_; }
+
+ private:
+  double now_ = 0, link_ = 0;
+  std::set<Held> held_;
+  std::int64_t bytes_ = 0;
+};
+
+// Chooses when pieces end and copies start: as in the schedules of Beaumont et al., what leaves does so in the order it is made, as
+// early as it can, and what comes back in the order it is needed, as late as it can; runs wait for copies where they must.
 class Timer {
  public:
-  Timer(const PlanRequest& request, const Lives& lives, const std::vector<std::int64_t>& tightest)
-      : request_(request), lives_(lives), live_(tightest), starts_(lives.seconds.size() + 1, 0.0) {
-    std::partial_sum(lives.seconds.begin(), lives.seconds.end(), starts_.begin() + 1);
-  }
+  Timer(const PlanRequest& request, const Lives& lives, std::vector<std::int64_t> tightest)
+      : request_(request), lives_(lives), live_(std::move(tightest)) {}
 
-  // In the order they are made, one after the other over the link: each stays until it has left, or as long as there is room.
   // Returns the run that each outlives.
   std::vector<std::int32_t> leave(const std::vector<Departure>& departures) {
+    std::vector<std::vector<std::size_t>> made(live_.size() + 1), idle(live_.size() + 1), due(live_.size() + 1);  // before each run
+    std::vector<std::int32_t> drops;
+    for (std::size_t k = 0; k < departures.size(); ++k) {
+      made[at(lives_.all[at(departures[k].life)].made + 1)].push_back(k);
+      idle[at(departures[k].after + 1)].push_back(k);
+      due[at(departures[k].until + 1)].push_back(k);
+      drops.push_back(departures[k].until);
+    }
+    std::vector<double> gone(lives_.all.size(), 0);  // by life: when it is copied, which is once
+    const auto held = [&](std::size_t k) {
+      const std::size_t life = at(departures[k].life);
+      return Clock::Held{gone[life], k, lives_.all[life].bytes};
+    };
     const Device& device = request_.profile.device;
-    std::vector<std::int32_t> drops(departures.size());
-    double free = 0;
-    for (std::size_t k : order_by(departures.size(), [&](std::size_t i) { return lives_.all[at(departures[i].life)].made; })) {
-      const Departure& going = departures[k];
-      const Life& life = lives_.all[at(going.life)];
-      free = std::max(free, starts_[at(life.made + 1)]) + seconds(life.bytes, going.tier, device.link_out, device.disk_out);
-      // The first run that ends after the copy has.
-      const auto gone =
-          std::lower_bound(starts_.begin() + going.after + 1, starts_.begin() + going.until + 1, free) - starts_.begin();
-      std::int64_t low = going.after, high = std::clamp<std::int64_t>(gone - 1, going.after, going.until);
-      while (low < high) {  // the latest end that fits
-        const std::int64_t middle = (low + high + 1) / 2;
-        if (fits(going.after + 1, middle, life.bytes))
-          low = middle;
-        else
-          high = middle - 1;
-      }
-      live_.add(going.after + 1, low, life.bytes);
-      drops[k] = static_cast<std::int32_t>(low);
+    Clock clock;
+    for (std::size_t p = 0; p < live_.size(); ++p) {
+      for (std::size_t k : made[p])
+        if (double& end = gone[at(departures[k].life)]; end == 0)
+          end = clock.copy(seconds(held(k).bytes, departures[k].tier, device.link_out, device.disk_out));
+      for (std::size_t k : due[p]) clock.wait_for(held(k));
+      for (std::size_t k : idle[p]) clock.hold(held(k));
+      for (std::size_t k : clock.release(room(p))) drops[k] = static_cast<std::int32_t>(p) - 1;
+      live_[p] += clock.held_bytes();
+      clock.run(lives_.seconds[p]);
     }
     return drops;
   }
 
-  // From the last that is needed to the first: each starts so that it arrives just in time, if there is room so early.
   void come_back(std::vector<Arrival>& arrivals) {
+    std::vector<std::vector<std::size_t>> read(live_.size() + 1), due(live_.size() + 1);  // by run
+    for (std::size_t k = 0; k < arrivals.size(); ++k) {
+      if (arrivals[k].timed) continue;
+      read[at(arrivals[k].before)].push_back(k);
+      due[at(arrivals[k].earliest)].push_back(k);
+      arrivals[k].in = arrivals[k].earliest;
+    }
+    std::vector<Clock::Held> held(arrivals.size());
     const Device& device = request_.profile.device;
-    double next = std::numeric_limits<double>::infinity();
-    for (std::size_t k : order_by(arrivals.size(), [&](std::size_t i) { return -arrivals[i].before; })) {
-      Arrival& arrival = arrivals[k];
-      if (arrival.timed) continue;
-      next = std::min(next, starts_[at(arrival.before)]) - seconds(arrival.bytes, arrival.tier, device.link_in, device.disk_in);
-      // The last run that starts before the copy has to.
-      const auto begun = std::upper_bound(starts_.begin(), starts_.begin() + arrival.before + 1, next) - starts_.begin();
-      std::int64_t low = std::clamp<std::int64_t>(begun - 1, arrival.earliest, arrival.before), high = arrival.before;
-      while (low < high) {  // the earliest return that fits
-        const std::int64_t middle = (low + high) / 2;
-        if (fits(middle, arrival.before - 1, arrival.bytes))
-          high = middle;
-        else
-          low = middle + 1;
+    Clock clock;  // from the last run to the first
+    for (std::size_t p = live_.size(); p-- > 0;) {
+      for (std::size_t k : due[p + 1]) clock.wait_for(held[k]);
+      for (std::size_t k : clock.release(room(p))) arrivals[k].in = static_cast<std::int32_t>(p) + 1;
+      live_[p] += clock.held_bytes();
+      clock.run(lives_.seconds[p]);
+      for (std::size_t k : read[p]) {
+        const Arrival& arrival = arrivals[k];
+        held[k] = {clock.copy(seconds(arrival.bytes, arrival.tier, device.link_in, device.disk_in)), k, arrival.bytes};
+        clock.hold(held[k]);
       }
-      live_.add(low, arrival.before - 1, arrival.bytes);
-      arrival.in = static_cast<std::int32_t>(low);
     }
   }
 
@@ -208,21 +210,15 @@ class Timer {
     const auto count = static_cast<double>(bytes);
     return request_.profile.device.launch_seconds + count / link + (tier == Tier::disk ? count / disk : 0);
   }
-  bool fits(std::int64_t from, std::int64_t to, std::int64_t bytes) const {
-    return request_.device_budget == 0 || live_.most(from, to) + bytes <= limit_of(request_) - request_.gaps;
-  }
-  template <class Key>
-  static std::vector<std::size_t> order_by(std::size_t count, Key key) {
-    std::vector<std::size_t> order(count);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-    return order;
+  // What may be beside a run.
+  std::int64_t room(std::size_t run) const {
+    if (request_.device_budget == 0) return std::numeric_limits<std::int64_t>::max();
+    return limit_of(request_) - request_.gaps - live_[run];
   }
 
   const PlanRequest& request_;
   const Lives& lives_;
-  RangeMax live_;
-  std::vector<double> starts_;  // of each run, if none ever waited
+  std::vector<std::int64_t> live_;  // bytes during each run
 };
 
 // The most that an update run by the host takes of its memory at once, wherever its values live.

@@ -28,6 +28,13 @@ std::vector<std::int64_t> bytes(std::vector<std::int64_t> values) {
   return values;
 }
 
+std::string plan(const Graph& graph, std::string_view planner, std::int64_t values, double copy) {
+  const Profile profile = second_an_op(copy);
+  const Plan made = find_planner(planner).make({.graph = graph, .profile = profile, .storage = {}, .device_budget = values * 256});
+  check_plan(graph, made);
+  return steps_of(graph, made);
+}
+
 // x, a1 and a2 wait between forward and backward; nothing runs between f4 and b4, the readers of a3 and a4.
 TEST(SwapChain, HasALayerForEachValueThatWaits) {
   const Graph graph = graph_of(kChain);
@@ -74,6 +81,15 @@ output g0
   for (const std::vector<Swap>& swaps : of.swaps)
     for (const Swap& swap : swaps) order.push_back(graph.value(of.lives.all[static_cast<std::size_t>(swap.life)].value).name);
   EXPECT_EQ(order, (std::vector<std::string>{"x", "a1", "a2", "labels"}));
+}
+
+// One value is too much; a copy takes two ops, and has its time.
+TEST(SwapChain, CopiesGoBesideTheRuns) { EXPECT_EQ(plan(graph_of(kChain), "greedy", 4, 2), "<x f1 f2 -x f3 f4 b4 >x b3 b2 b1"); }
+
+// Two values are too much; a copy takes four ops. x is gone at 4 s and f3 waits for that; a1 is gone at 8 s and f4 waits for that.
+// Had f3 waited for a1, f3 would begin at 8 s. Backward is the same from its end.
+TEST(SwapChain, RunsWaitForTheFirstCopyThatMakesRoom) {
+  EXPECT_EQ(plan(graph_of(kChain), "greedy", 3, 4), "<x f1 <a1 f2 -x f3 -a1 f4 b4 >a1 b3 >x b2 b1");
 }
 
 }  // namespace
