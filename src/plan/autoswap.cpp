@@ -99,7 +99,7 @@ class Search {
   explicit Search(const PlanRequest& request)
       : request_(request), runs_(eager_order(request.graph)), lives_(lives_of(request, costs_of(request), runs_)) {
     const Device& device = request.profile.device;
-    gaps_ = activation_gaps(request.graph, runs_, lives_);
+    gaps_ = activation_gaps(lives_);
     choice_ = {lives_.seconds, tightest_bytes(request, lives_, {runs_}), limit_of(request), {}, device.link_out, device.link_in};
     for (const Swap& gap : gaps_) choice_.absences.push_back({lives_.all[at(gap.life)].bytes, gap.after, gap.before});
   }

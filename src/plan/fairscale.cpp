@@ -18,7 +18,7 @@ Plan plan_fairscale(const PlanRequest& request) {
   std::vector<bool> between(static_cast<std::size_t>(graph.value_count()), false);
   for (const Group& group : groups_of(graph))
     if (group.output) between[static_cast<std::size_t>(group.output.index)] = true;
-  choice.swaps = activation_gaps(graph, runs, lives);
+  choice.swaps = activation_gaps(lives);
   std::erase_if(choice.swaps, [&](const Swap& swap) {
     return !between[static_cast<std::size_t>(lives.all[static_cast<std::size_t>(swap.life)].value.index)];
   });

@@ -32,6 +32,8 @@ class Follower {
         begin_life(ValueId(v), -1);
     }
     for (std::size_t p = 0; p < runs_.size(); ++p) visit(static_cast<std::int32_t>(p));
+    const auto backward = [&](OpId id) { return graph_.op(id).phase == Phase::backward; };
+    lives_.backward = static_cast<std::int32_t>(std::find_if(runs_.begin(), runs_.end(), backward) - runs_.begin());
     for (ValueId output : graph_.outputs())
       if (newest_[at(output.index)] != kNone) life_of(output).end = static_cast<std::int32_t>(runs_.size()) - 1;
     take_over();

@@ -38,6 +38,7 @@ struct Lives {
   std::vector<std::int64_t> workspace;      // of each run
   std::vector<double> seconds;              // of each run, by the profile
   std::int64_t persistent = 0;              // weights and states, there throughout
+  std::int32_t backward = 0;                // the first run of backward: ops of forward after it are run again
   std::vector<std::int64_t> bytes() const;  // the sum during each run
 };
 

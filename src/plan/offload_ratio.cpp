@@ -11,7 +11,7 @@ namespace outsize {
 Plan plan_offload_ratio(const PlanRequest& request) {
   const Runs runs = eager_order(request.graph);
   const Lives lives = lives_of(request, costs_of(request), runs);
-  const std::vector<Swap> gaps = activation_gaps(request.graph, runs, lives);
+  const std::vector<Swap> gaps = activation_gaps(lives);
   const auto first = [&](std::size_t count) {
     return SpillChoice{runs, {gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(count)}};
   };

@@ -256,21 +256,20 @@ class Tiers {
 
 }  // namespace
 
-std::optional<Swap> gap_of(const Graph& graph, const Runs& runs, const Lives& lives, std::int32_t index) {
+std::optional<Swap> gap_of(const Lives& lives, std::int32_t index) {
   const Life& life = lives.all[at(index)];
-  const auto backward = [&](std::int32_t run) { return graph.op(runs[at(run)]).phase == Phase::backward; };
-  const auto first = std::find_if(life.uses.begin(), life.uses.end(), backward);
-  if (first == life.uses.end() || (life.made >= 0 && backward(life.made))) return std::nullopt;
+  const auto first = std::lower_bound(life.uses.begin(), life.uses.end(), lives.backward);
+  if (first == life.uses.end() || life.made >= lives.backward) return std::nullopt;
   const std::int32_t after = first == life.uses.begin() ? std::max(life.made, 0) : *(first - 1);
   if (*first - after < 2) return std::nullopt;
   return Swap{index, after, *first, Tier::host};
 }
 
-std::vector<Swap> activation_gaps(const Graph& graph, const Runs& runs, const Lives& lives) {
+std::vector<Swap> activation_gaps(const Lives& lives) {
   std::vector<Swap> gaps;
   for (std::size_t k = 0; k < lives.all.size(); ++k)
     if (lives.all[k].made >= 0)
-      if (const auto gap = gap_of(graph, runs, lives, static_cast<std::int32_t>(k))) gaps.push_back(*gap);
+      if (const auto gap = gap_of(lives, static_cast<std::int32_t>(k))) gaps.push_back(*gap);
   return gaps;
 }
 

@@ -14,12 +14,12 @@ struct Swap {
   Tier tier = Tier::host;
 };
 
-// The gap of a life between forward and backward: from its last forward reader (or its maker) to its first backward reader. Nothing
-// where backward does not read it, or nothing runs in between.
-std::optional<Swap> gap_of(const Graph& graph, const Runs& runs, const Lives& lives, std::int32_t life);
+// The gap of a life between forward and backward: from its last reader in forward (or its maker) to its first in backward, be that
+// an op of forward that is run again. Nothing where there is none, or nothing runs in between.
+std::optional<Swap> gap_of(const Lives& lives, std::int32_t life);
 
 // All such gaps of values that forward makes, in the order they are made.
-std::vector<Swap> activation_gaps(const Graph& graph, const Runs& runs, const Lives& lives);
+std::vector<Swap> activation_gaps(const Lives& lives);
 
 // What a planner has chosen.
 struct SpillChoice {

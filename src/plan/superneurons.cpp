@@ -17,7 +17,7 @@ constexpr int kHalvings = 8;
 
 Plan superneurons(const PlanRequest& request, const OpCosts& costs, const Runs& runs) {
   const Lives lives = lives_of(request, costs, runs);
-  return spill_plan(request, "superneurons", lives, {runs, activation_gaps(request.graph, runs, lives)});
+  return spill_plan(request, "superneurons", lives, {runs, activation_gaps(lives)});
 }
 
 // Holds as much of what is made again as fits, from nothing (which must fit) on.

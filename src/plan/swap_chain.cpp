@@ -23,11 +23,11 @@ struct Waiting {
   std::vector<Swap> swaps;
 };
 
-std::vector<Waiting> waiting_of(const Graph& graph, const Runs& runs, const Lives& lives) {
+std::vector<Waiting> waiting_of(const Lives& lives) {
   std::vector<Swap> gaps;
   std::int64_t total = 0;
   for (std::size_t k = 0; k < lives.all.size(); ++k) {
-    const auto gap = gap_of(graph, runs, lives, static_cast<std::int32_t>(k));
+    const auto gap = gap_of(lives, static_cast<std::int32_t>(k));
     if (!gap) continue;
     gaps.push_back(*gap);
     total += lives.all[k].bytes;
@@ -60,12 +60,11 @@ std::vector<Swap> swaps_of(const SwapChain& of, const std::vector<bool>& offload
 }  // namespace
 
 SwapChain swap_chain_of(const PlanRequest& request) {
-  const Graph& graph = request.graph;
   SwapChain of;
-  of.runs = eager_order(graph);
+  of.runs = eager_order(request.graph);
   of.lives = lives_of(request, costs_of(request), of.runs);
   of.fixed = of.lives.persistent;
-  std::vector<Waiting> waiting = waiting_of(graph, of.runs, of.lives);
+  std::vector<Waiting> waiting = waiting_of(of.lives);
 
   const std::size_t layers = waiting.size();
   Chain& chain = of.chain;
@@ -85,13 +84,10 @@ SwapChain swap_chain_of(const PlanRequest& request) {
   std::partial_sum(chain.x.begin(), chain.x.end(), sums.begin());
   const std::vector<std::int64_t> bytes = of.lives.bytes();
   std::size_t layer = 0;
-  bool backward = false;
   for (std::size_t p = 0; p < of.runs.size(); ++p) {
     const auto run = static_cast<std::int32_t>(p);
-    if (!backward && graph.op(of.runs[p]).phase == Phase::backward) {
-      backward = true;
-      layer = layers - 1;
-    }
+    const bool backward = run >= of.lives.backward;
+    if (run == of.lives.backward) layer = layers - 1;
     if (backward)
       while (layer > 0 && waiting[layer - 1].before <= run) --layer;
     else

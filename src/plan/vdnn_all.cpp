@@ -10,7 +10,7 @@ Plan plan_vdnn_all(const PlanRequest& request) { return plan_all_away(request, "
 Plan plan_all_away(const PlanRequest& request, std::string_view planner) {
   const Runs runs = eager_order(request.graph);
   const Lives lives = lives_of(request, costs_of(request), runs);
-  return spill_plan(request, planner, lives, {runs, activation_gaps(request.graph, runs, lives)});
+  return spill_plan(request, planner, lives, {runs, activation_gaps(lives)});
 }
 
 }  // namespace outsize

@@ -12,7 +12,7 @@ Plan plan_vdnn_conv(const PlanRequest& request) {
   const Graph& graph = request.graph;
   const Runs runs = eager_order(graph);
   const Lives lives = lives_of(request, costs_of(request), runs);
-  std::vector<Swap> swaps = activation_gaps(graph, runs, lives);
+  std::vector<Swap> swaps = activation_gaps(lives);
   std::erase_if(swaps, [&](const Swap& swap) {
     const ValueId value = lives.all[static_cast<std::size_t>(swap.life)].value;
     const std::vector<OpId>& readers = graph.value(value).consumers;

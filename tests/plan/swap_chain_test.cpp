@@ -92,5 +92,30 @@ TEST(SwapChain, RunsWaitForTheFirstCopyThatMakesRoom) {
   EXPECT_EQ(plan(graph_of(kChain), "greedy", 3, 4), "<x f1 <a1 f2 -x f3 -a1 f4 b4 >a1 b3 >x b2 b1");
 }
 
+// f3 is run again for b3: it reads a2, which may be away until then. What it makes again is there for backward alone.
+TEST(SwapChain, WhatIsRunAgainReadsInBackward) {
+  const Graph graph = graph_of(kChain);
+  const Profile profile = second_an_op(1);
+  const PlanRequest request{.graph = graph, .profile = profile, .storage = {}};
+  Runs runs;
+  for (const char* name : {"f1", "f2", "f3", "f4", "b4", "f3", "b3", "b2", "b1"})
+    for (std::int64_t k = 0; k < graph.op_count(); ++k)
+      if (graph.op(OpId(k)).name == name) runs.emplace_back(k);
+  const Lives lives = lives_of(request, costs_of(request), runs);
+  EXPECT_EQ(lives.backward, 4);
+  for (std::size_t k = 0; k < lives.all.size(); ++k) {
+    const Life& life = lives.all[k];
+    const std::optional<Swap> gap = gap_of(lives, static_cast<std::int32_t>(k));
+    if (graph.value(life.value).name == "a2") {
+      ASSERT_TRUE(gap.has_value());
+      EXPECT_EQ(gap->after, 2);
+      EXPECT_EQ(gap->before, 5);
+    }
+    if (graph.value(life.value).name == "a3") {
+      EXPECT_FALSE(gap.has_value());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace outsize
