@@ -19,8 +19,8 @@ GraphChain chain_of(const PlanRequest& request) {
   const std::vector<Group> groups = groups_of(graph);
   const std::size_t layers = groups.size();
   GraphChain made;
-  made.runs = eager_order(graph);
-  made.lives = lives_of(request, costs_of(request), made.runs);
+  const Runs runs = eager_order(graph);
+  made.lives = lives_of(request, costs_of(request), runs);
 
   // The layer whose backward (or, for the others, forward) a run belongs to; updates belong to the run before them.
   std::vector<std::size_t> layer_of(at(graph.op_count()), 0);
@@ -60,10 +60,10 @@ GraphChain chain_of(const PlanRequest& request) {
   made.backward_bytes.assign(layers, 0);
   std::size_t layer = 0;
   bool backward = false;
-  for (std::size_t p = 0; p < made.runs.size(); ++p) {
-    const Op& op = graph.op(made.runs[p]);
+  for (std::size_t p = 0; p < runs.size(); ++p) {
+    const Op& op = graph.op(runs[p]);
     if (op.phase != Phase::update) {
-      layer = layer_of[at(made.runs[p].index)];
+      layer = layer_of[at(runs[p].index)];
       backward = op.phase == Phase::backward;
     }
     (backward ? chain.backward : chain.forward)[layer] += made.lives.seconds[p];

@@ -10,7 +10,6 @@ namespace outsize {
 // that the chain's M_peak is the graph's or more: a layer's activations and both its gradients are never there all at once.
 struct GraphChain {
   Chain chain;
-  Runs runs;
   Lives lives;
   std::vector<std::int64_t> forward_bytes, backward_bytes;  // by layer: the most during it, without the fixed ones
   std::int64_t fixed = 0;  // bytes that are there throughout: the budget of the chain is less by these
