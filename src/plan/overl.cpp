@@ -1,9 +1,9 @@
 #include "plan/overl.h"
 
-#include "plan/tiled.h"
+#include "plan/lrcnn.h"
 
 namespace outsize {
 
-Plan plan_overl(const PlanRequest& request) { return fastest_tiled_plan(request, "overl", TiledChoice::Halo::overlap, false); }
+Plan plan_overl(const PlanRequest& request) { return plan_lrcnn(request, "overl", TiledChoice::Halo::overlap, false); }
 
 }  // namespace outsize

@@ -7,6 +7,7 @@
 #include "plan/fairscale.h"
 #include "plan/greedy.h"
 #include "plan/keep.h"
+#include "plan/lrcnn.h"
 #include "plan/offload_ratio.h"
 #include "plan/overl.h"
 #include "plan/overl_h.h"
@@ -46,10 +47,11 @@ const std::vector<Planner>& planners() {
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},
-      {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", plan_overl},
-      {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps},
-      {"overl-h", "as overl, with checkpoints between regions", plan_overl_h},
-      {"2ps-h", "as 2ps, with checkpoints between regions", plan_two_ps_h},
+      {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", plan_overl,
+       lrcnn_options()},
+      {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps, lrcnn_options()},
+      {"overl-h", "as overl, with checkpoints between regions", plan_overl_h, lrcnn_options()},
+      {"2ps-h", "as 2ps, with checkpoints between regions", plan_two_ps_h, lrcnn_options()},
   };
   return all;
 }

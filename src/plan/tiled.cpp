@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "plan/groups.h"
-#include "plan/pass_cost.h"
 
 namespace outsize {
 
@@ -17,56 +15,36 @@ std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
 
 constexpr double kNever = 1e300;
 
-// Cuts one pass.
+// Tries the tiles of one pass.
 class PassFitter {
  public:
-  PassFitter(const PlanRequest& request, const Plan& plan, const std::vector<bool>& read_later, std::int64_t limit)
-      : request_(request), plan_(plan), read_later_(read_later), limit_(limit) {}
+  explicit PassFitter(PassTrial& trial) : trial_(trial) {}
 
-  // Tiles of the pass within the limit: as many whole samples as can be, or parts of one sample, of the extents that take the least
-  // time. Returns whether there are any; `least` is then the bytes of the smallest tiles tried.
   bool fit(const Pass& pass) {
-    const Dims shape = request_.graph.value(pass.driver).type.shape;
+    const Dims shape = shape_of(pass);
     Dims extents = shape;
-    if (limit_ <= 0 || try_extents(pass, extents)) return true;
+    if (trial_.fits(pass, extents)) return true;
     extents[0] = 1;
     unit_ = Dims::filled(shape.rank(), 1);
-    if (try_extents(pass, extents)) {
+    if (trial_.fits(pass, extents)) {
       grow(pass, extents, 0);
       return true;
     }
-    if (cut_of(request_.graph) == Cut::samples) return false;
-    best_ = kNever;
+    if (cut_of(trial_.graph()) == Cut::samples) return false;
     unit_ = units_of(pass);
     split(pass, extents);
     if (best_ == kNever) return false;
-    return try_extents(pass, best_extents_);
+    return trial_.fits(pass, best_extents_);
   }
-
-  // As fit(), with the workspace that the backend says the tiles need: that of the tiles found last stands for smaller ones too.
-  bool fit_exactly(const Pass& pass) {
-    constexpr int kTries = 4;
-    for (int k = 0; k < kTries; ++k) {
-      if (!fit(pass)) return false;
-      if (limit_ <= 0 || !request_.workspace) return true;
-      const Dims found = chosen_;
-      workspace_ = workspace_of_pass(request_, pass, found, read_later_);
-      if (try_extents(pass, found)) return true;
-    }
-    return false;
-  }
-
-  // Of the tiles tried last: after fit(), those it found.
-  const Dims& extents() const { return chosen_; }
-  const PassCost& cost() const { return cost_; }
-  std::int64_t least() const { return least_; }
 
  private:
+  const Dims& shape_of(const Pass& pass) const { return trial_.graph().value(pass.driver).type.shape; }
+
   // What tiles should be a multiple of: the rows of the driver that stand for one row of the pass's narrowest map, so that every
   // tile has as many rows of each value as the next.
   Dims units_of(const Pass& pass) const {
-    const Graph& graph = request_.graph;
-    const Dims& shape = graph.value(pass.driver).type.shape;
+    const Graph& graph = trial_.graph();
+    const Dims& shape = shape_of(pass);
     Dims unit = Dims::filled(shape.rank(), 1);
     for (OpId id : pass.ops)
       for (const std::vector<ValueId>* list : {&graph.op(id).inputs, &graph.op(id).outputs})
@@ -81,18 +59,18 @@ class PassFitter {
 
   // The largest extent along `dim` that fits, at least one unit, evened out over the tiles.
   void grow(const Pass& pass, Dims& extents, int dim) {
-    const std::int64_t extent = request_.graph.value(pass.driver).type.shape[dim], unit = unit_[dim];
+    const std::int64_t extent = shape_of(pass)[dim], unit = unit_[dim];
     const std::int64_t units = (extent + unit - 1) / unit;
     std::int64_t fits = 1, not_fits = units + 1;
     while (fits + 1 < not_fits) {
       const std::int64_t middle = fits + (not_fits - fits) / 2;
       extents[dim] = std::min(extent, middle * unit);
-      (try_extents(pass, extents) ? fits : not_fits) = middle;
+      (trial_.fits(pass, extents) ? fits : not_fits) = middle;
     }
     const std::int64_t tiles = (units + fits - 1) / fits;
     for (const std::int64_t even : {(units + tiles - 1) / tiles, fits}) {
       extents[dim] = std::min(extent, even * unit);
-      if (try_extents(pass, extents)) return;
+      if (trial_.fits(pass, extents)) return;
     }
   }
 
@@ -112,9 +90,9 @@ class PassFitter {
     }
     for (Dims extents : leading) {
       extents[last] = sample[last];
-      if (!try_extents(pass, extents)) {
+      if (!trial_.fits(pass, extents)) {
         extents[last] = std::min(sample[last], unit_[last]);
-        if (!try_extents(pass, extents)) {
+        if (!trial_.fits(pass, extents)) {
           if (last == 3) break;  // longer ones fit no better
           continue;
         }
@@ -122,7 +100,7 @@ class PassFitter {
       }
       // Where the time is about the same, larger tiles are better: kernels have more to do at once.
       constexpr double kAbout = 1.02;
-      const double seconds = std::max(cost_.compute_seconds, cost_.copy_seconds);
+      const double seconds = trial_.seconds();
       if (seconds * kAbout < best_ || (seconds < best_ * kAbout && extents.product() > best_extents_.product())) {
         best_ = std::min(best_, seconds);
         best_extents_ = extents;
@@ -130,25 +108,23 @@ class PassFitter {
     }
   }
 
-  bool try_extents(const Pass& pass, const Dims& extents) {
-    chosen_ = extents;
-    cost_ = cost_of_pass(request_, plan_, pass, extents, read_later_, workspace_.empty() ? nullptr : &workspace_);
-    least_ = std::min(least_, cost_.bytes);
-    return limit_ <= 0 || cost_.bytes <= limit_;
-  }
-
-  const PlanRequest& request_;
-  const Plan& plan_;
-  const std::vector<bool>& read_later_;
-  const std::int64_t limit_;
-  std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
+  PassTrial& trial_;
   Dims unit_;
-  Dims chosen_;
-  PassCost cost_;
   double best_ = kNever;
   Dims best_extents_;
-  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };
+
+// The cut with the workspace that the backend says its tiles need: that of the tiles found last stands for smaller ones too.
+bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& trial, const Pass& pass) {
+  constexpr int kTries = 4;
+  for (int k = 0; k < kTries; ++k) {
+    if (!cut(trial, pass)) return false;
+    if (trial.limit() <= 0 || !request.workspace) return true;
+    trial.learn_workspace(pass);
+    if (trial.fits(pass, Dims(trial.extents()))) return true;
+  }
+  return false;
+}
 
 // The pass with every row of its maps computed once.
 Pass with_shared_rows(const Graph& graph, Pass pass) {
@@ -218,6 +194,15 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
 
 }  // namespace
 
+bool PassTrial::fits(const Pass& pass, const Dims& extents) {
+  extents_ = extents;
+  cost_ = cost_of_pass(request_, plan_, pass, extents_, read_later_, workspace_.empty() ? nullptr : &workspace_);
+  least_ = std::min(least_, cost_.bytes);
+  return limit_ <= 0 || cost_.bytes <= limit_;
+}
+
+bool cut_to_fastest(PassTrial& trial, const Pass& pass) { return PassFitter(trial).fit(pass); }
+
 bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const Op& op = graph.op(id);
   const OpSite site{graph, op};
@@ -250,30 +235,25 @@ Cut cut_of(const Graph& graph) {
   return maps >= others ? Cut::space : Cut::samples;
 }
 
+Tiling tiling_of(const Graph& graph, std::vector<bool> tiled, std::vector<bool> cuts) {
+  Tiling tiling{std::move(tiled), std::move(cuts), {}};
+  for (std::int64_t v = 0; v < graph.value_count(); ++v)
+    if (const Value& value = graph.value(ValueId(v)); value.gradient_of && !value.partial)
+      tiling.cuts[static_cast<std::size_t>(v)] = tiling.cuts[static_cast<std::size_t>(value.gradient_of.index)];
+  tiling.stored = stored_in_phase(graph, tiling);
+  return tiling;
+}
+
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
                                     std::int64_t* needed, OpId* worst, std::int64_t* host_needed) {
   const Graph& graph = request.graph;
-  const Cut cut = cut_of(graph);
-  Tiling tiling;
-  tiling.tiled.assign(static_cast<std::size_t>(graph.op_count()), false);
-  std::int64_t layer = 0;
-  for (const Group& group : groups_of(graph)) {
-    if (layer++ == choice.layers) break;
-    for (const std::vector<OpId>* ops : {&group.forward, &group.backward})
-      for (OpId op : *ops) tiling.tiled[at(op)] = can_tile(graph, op, cut);
-  }
-  tiling.cuts = choice.cuts;
-  tiling.cuts.resize(static_cast<std::size_t>(graph.value_count()));
-  for (std::int64_t v = 0; v < graph.value_count(); ++v)  // backward is cut where forward is
-    if (const Value& value = graph.value(ValueId(v)); value.gradient_of && !value.partial && choice.cuts.size() > 0)
-      tiling.cuts[static_cast<std::size_t>(v)] = choice.cuts[static_cast<std::size_t>(value.gradient_of.index)];
-  tiling.stored = stored_in_phase(graph, tiling);
-
   TiledPlan result;
-  result.plan = plan_of(graph, tiling, std::string(planner));
+  result.plan = plan_of(graph, choice.tiling, std::string(planner));
   Plan& plan = result.plan;
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
-  for (ValueId value : streamable(graph, plan, later)) plan.home[value] = Tier::host;
+  if (choice.stream != TiledChoice::Stream::none)
+    for (ValueId value : streamable(graph, plan, later))
+      if (choice.stream == TiledChoice::Stream::all || !graph.value(value).producer) plan.home[value] = Tier::host;
   const bool host_fits = fit_host(request, plan, result.host_bytes);
   if (host_needed) *host_needed = result.host_bytes;
 
@@ -311,22 +291,21 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     if (choice.halo != TiledChoice::Halo::overlap) forms.push_back(with_shared_rows(graph, pass));
     const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
     for (Pass& tried : forms) {
-      PassFitter fitter(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
+      PassTrial trial(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
       bool fitted = false;
       try {
-        fitted = fitter.fit_exactly(tried);
-      } catch (
-          const UserError&) {  // a form that this pass cannot have: an op that takes its tiles from what the driver does not reach
+        fitted = cut_exactly(request, choice.cut, trial, tried);
+      } catch (const UserError&) {
+        // A form that this pass cannot have: an op takes its tiles from what the driver does not reach.
         if (forms.size() == 1) throw;
         continue;
       }
-      least = std::min(least, fitter.least());
-      const double seconds = std::max(fitter.cost().compute_seconds, fitter.cost().copy_seconds);
-      if (!fitted || seconds >= best) continue;
-      best = seconds;
-      bytes = fitter.cost().bytes;
+      least = std::min(least, trial.least());
+      if (!fitted || trial.seconds() >= best) continue;
+      best = trial.seconds();
+      bytes = trial.cost().bytes;
       chosen = std::move(tried);
-      chosen.cuts = cuts_of(graph.value(chosen.driver).type.shape, fitter.extents());
+      chosen.cuts = cuts_of(graph.value(chosen.driver).type.shape, trial.extents());
     }
     lacks(resident[s] + (best == kNever ? least : bytes), pass.ops.back());
     if (best == kNever) {
@@ -343,6 +322,19 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
 }
 
 namespace {
+
+// The ops of the first groups, and of their backward, that can be tiled.
+std::vector<bool> ops_of_layers(const Graph& graph, std::int64_t layers) {
+  const Cut cut = cut_of(graph);
+  std::vector<bool> tiled(static_cast<std::size_t>(graph.op_count()), false);
+  std::int64_t layer = 0;
+  for (const Group& group : groups_of(graph)) {
+    if (layer++ == layers) break;
+    for (const std::vector<OpId>* ops : {&group.forward, &group.backward})
+      for (OpId op : *ops) tiled[at(op)] = can_tile(graph, op, cut);
+  }
+  return tiled;
+}
 
 // Groups after which maps are smaller than before: where a region may well end.
 std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& groups) {
@@ -361,20 +353,23 @@ std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& 
 
 }  // namespace
 
-Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints) {
+Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
   const Graph& graph = request.graph;
   const std::vector<Group> groups = groups_of(graph);
   const auto count = static_cast<std::int64_t>(groups.size());
   const std::vector<std::int64_t> ends = narrows(graph, groups);
   std::vector<std::int64_t> layers = ends;
   layers.push_back(count);
+  if (search.layers > 0) layers = {std::min(search.layers, count)};
 
   std::optional<TiledPlan> best;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
   // Where the time is about the same, the one that asks for less host memory is better.
   constexpr double kAbout = 1.05;
-  const auto consider = [&](TiledChoice choice) {
+  const auto consider = [&](std::int64_t end, std::vector<bool> cuts) {
+    TiledChoice choice{
+        .tiling = tiling_of(graph, ops_of_layers(graph, end), std::move(cuts)), .halo = search.halo, .cut = search.cut};
     if (best) choice.most_seconds = best->seconds * kAbout;
     std::int64_t needed = 0, host = 0;
     OpId worst;
@@ -395,17 +390,17 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, Ti
       if (position < before) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
     return cuts;
   };
-  consider({0, {}, halo});  // where everything fits as it is
+  if (search.layers == 0) consider(0, cut_after({}, 0));  // where everything fits as it is
   for (const std::int64_t end : layers) {
-    consider({end, {}, halo});
-    if (!checkpoints) continue;
-    consider({end, cut_after(ends, end), halo});
+    consider(end, cut_after({}, end));
+    if (!search.checkpoints) continue;
+    consider(end, cut_after(ends, end));
     const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
     for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
       std::vector<std::int64_t> even;
       for (std::int64_t g = segment; g < end; g += segment)
         if (groups[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
-      consider({end, cut_after(even, end), halo});
+      consider(end, cut_after(even, end));
     }
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);

@@ -1,23 +1,65 @@
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 
+#include "plan/pass_cost.h"
 #include "plan/planner.h"
 #include "plan/regions.h"
 
 namespace outsize {
 
+// The tiles of one pass, tried against the memory that is left for it.
+class PassTrial {
+ public:
+  // `limit`: bytes; 0: no limit. `read_later`: as PassTiles takes it.
+  PassTrial(const PlanRequest& request, const Plan& plan, const std::vector<bool>& read_later, std::int64_t limit)
+      : request_(request), plan_(plan), read_later_(read_later), limit_(limit) {}
+
+  const Graph& graph() const { return request_.graph; }
+  std::int64_t limit() const { return limit_; }
+  // Whether tiles of these extents of the pass's driver are within the limit.
+  bool fits(const Pass& pass, const Dims& extents);
+  // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on.
+  void learn_workspace(const Pass& pass) { workspace_ = workspace_of_pass(request_, pass, extents_, read_later_); }
+
+  // Of the tiles tried last.
+  const Dims& extents() const { return extents_; }
+  const PassCost& cost() const { return cost_; }
+  double seconds() const { return std::max(cost_.compute_seconds, cost_.copy_seconds); }
+  // The fewest bytes of all tiles tried.
+  std::int64_t least() const { return least_; }
+
+ private:
+  const PlanRequest& request_;
+  const Plan& plan_;
+  const std::vector<bool>& read_later_;
+  const std::int64_t limit_;
+  std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
+  Dims extents_;
+  PassCost cost_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
+};
+
+// Finds tiles of a pass within the limit: those that the trial tried last. Returns whether there are any.
+using CutPass = std::function<bool(PassTrial& trial, const Pass& pass)>;
+
+// As many whole samples as can be, or parts of one sample, of the extents that take the least time.
+bool cut_to_fastest(PassTrial& trial, const Pass& pass);
+
 // How a step is tiled.
 struct TiledChoice {
-  std::int64_t layers = 0;  // groups (plan/groups.h) from the first that run tile by tile; the rest on whole values
-  std::vector<bool> cuts;   // by value: stored whole between passes; empty: none
+  Tiling tiling;
   enum class Halo : std::uint8_t {
     overlap,  // rows that two tiles need are computed by both
     share,    // they are computed once and carried on
     either,   // whichever is faster, pass by pass
   } halo = Halo::either;
-  double most_seconds = std::numeric_limits<double>::infinity();  // a plan that takes longer is not wanted
+  double most_seconds = std::numeric_limits<double>::infinity();                // a plan that takes longer is not wanted
+  enum class Stream : std::uint8_t { none, inputs, all } stream = Stream::all;  // from host memory, of maps that only passes touch
+  CutPass cut = cut_to_fastest;
 };
 
 struct TiledPlan {
@@ -34,15 +76,24 @@ Cut cut_of(const Graph& graph);
 // Whether an op can run box by box so: it makes or reduces values of which each such part stands by itself.
 bool can_tile(const Graph& graph, OpId op, Cut cut);
 
-// The fastest tiled plan of that choice within the budget: each pass has the largest tiles that its memory allows, and maps that
-// only passes touch are streamed from host memory. Nothing where even the smallest tiles do not fit, or it takes too long; `needed`
-// is then what the worst pass or op would take.
+// The tiling of these ops with these values stored between passes (both by id): backward is cut where forward is.
+Tiling tiling_of(const Graph& graph, std::vector<bool> tiled, std::vector<bool> cuts);
+
+// The fastest tiled plan of that choice within the budget. Nothing where no tiles that the choice allows fit, or it takes too
+// long; `needed` is then what the worst pass or op would take, `host_needed` what would be streamed from the host.
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
                                     std::int64_t* needed, OpId* at, std::int64_t* host_needed = nullptr);
 
-// The fastest of tiled plans that tile the layers up to one after which maps are smaller, or all; with checkpoints, also those that
-// store values between them (where maps become smaller, every √n, third, second layer, after each). Throws BudgetError where none
-// fits.
-Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints);
+// Which tiled plans are tried.
+struct TiledSearch {
+  TiledChoice::Halo halo = TiledChoice::Halo::either;
+  bool checkpoints = false;
+  std::int64_t layers = 0;  // so many run tile by tile; 0: all those up to one after which maps are smaller, and all, are tried
+  CutPass cut = cut_to_fastest;
+};
+
+// The fastest of tiled plans; with checkpoints, also of those that store values between layers (where maps become smaller, every
+// √n, third, second layer, after each). Throws BudgetError where none fits.
+Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search);
 
 }  // namespace outsize

@@ -1,9 +1,9 @@
 #include "plan/two_ps.h"
 
-#include "plan/tiled.h"
+#include "plan/lrcnn.h"
 
 namespace outsize {
 
-Plan plan_two_ps(const PlanRequest& request) { return fastest_tiled_plan(request, "2ps", TiledChoice::Halo::share, false); }
+Plan plan_two_ps(const PlanRequest& request) { return plan_lrcnn(request, "2ps", TiledChoice::Halo::share, false); }
 
 }  // namespace outsize

@@ -1,9 +1,9 @@
 #include "plan/two_ps_h.h"
 
-#include "plan/tiled.h"
+#include "plan/lrcnn.h"
 
 namespace outsize {
 
-Plan plan_two_ps_h(const PlanRequest& request) { return fastest_tiled_plan(request, "2ps-h", TiledChoice::Halo::share, true); }
+Plan plan_two_ps_h(const PlanRequest& request) { return plan_lrcnn(request, "2ps-h", TiledChoice::Halo::share, true); }
 
 }  // namespace outsize

@@ -1,0 +1,255 @@
+#include "plan/lrcnn.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "base/error.h"
+#include "plan/sft_graph.h"
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// Elements of zˡ a row of pixels.
+double row_elements(const RowStack& stack, std::int64_t l) {
+  const RowLayer& layer = stack.layers[at(l)];
+  return static_cast<double>(stack.batch) * static_cast<double>(layer.width) * static_cast<double>(layer.channels);
+}
+
+// Σ ϱˡ over 1 ≤ l < L.
+double inner_elements(const RowStack& stack) {
+  double sum = 0;
+  for (std::int64_t l = 1; l < stack.depth(); ++l) sum += static_cast<double>(elements_of(stack, l));
+  return sum;
+}
+
+double last_elements(const RowStack& stack) { return static_cast<double>(elements_of(stack, stack.depth())); }
+
+// Rows of zˡ that layer l + 1 reads for one row and again for the next.
+std::int64_t shared_rows(const RowStack& stack, std::int64_t l) {
+  const RowLayer& next = stack.layers[at(l + 1)];
+  return std::max<std::int64_t>(0, next.kernel - next.stride);
+}
+
+// By l, from the boundary in z^L down: `step(value, layer l + 1)`.
+template <class Step>
+std::vector<std::int64_t> from_last(const RowStack& stack, Step step) {
+  std::vector<std::int64_t> rows(stack.layers.size(), 0);
+  for (std::int64_t l = stack.depth(); l-- > 0;) rows[at(l)] = step(rows[at(l + 1)], stack.layers[at(l + 1)]);
+  return rows;
+}
+
+// The tallest of the rows of zˡ, by l.
+std::vector<std::int64_t> tallest_rows(const std::vector<std::vector<std::int64_t>>& ends) {
+  std::vector<std::int64_t> tallest;
+  for (const std::vector<std::int64_t>& of : ends) {
+    std::int64_t most = of.front();
+    for (std::size_t r = 1; r < of.size(); ++r) most = std::max(most, of[r] - of[r - 1]);
+    tallest.push_back(most);
+  }
+  return tallest;
+}
+
+}  // namespace
+
+std::int64_t elements_of(const RowStack& stack, std::int64_t l) {
+  const RowLayer& layer = stack.layers[at(l)];
+  return stack.batch * layer.height * layer.width * layer.channels;
+}
+
+std::vector<std::vector<std::int64_t>> shared_row_ends(const RowStack& stack, std::vector<std::int64_t> ends) {
+  std::vector<std::vector<std::int64_t>> all(stack.layers.size());
+  all.back() = std::move(ends);
+  for (std::int64_t l = stack.depth(); l-- > 0;) {
+    const RowLayer& next = stack.layers[at(l + 1)];
+    for (const std::int64_t end : all[at(l + 1)])
+      all[at(l)].push_back(
+          std::clamp<std::int64_t>((end - 1) * next.stride + next.kernel - next.padding, 0, stack.layers[at(l)].height));
+    all[at(l)].back() = stack.layers[at(l)].height;  // the last row also has what no window reads
+  }
+  return all;
+}
+
+std::vector<std::int64_t> even_row_ends(std::int64_t height, std::int64_t rows) {
+  std::vector<std::int64_t> ends;
+  for (std::int64_t r = 1; r <= rows; ++r) ends.push_back(height * r / rows);
+  return ends;
+}
+
+std::vector<std::int64_t> overlapped_rows(const RowStack& stack) {
+  return from_last(stack, [](std::int64_t rows, const RowLayer& next) { return (rows - 1) * next.stride + next.kernel; });
+}
+
+std::vector<std::int64_t> overlapped_above(const RowStack& stack) {
+  return from_last(stack, [](std::int64_t rows, const RowLayer& next) { return next.stride * rows + next.padding; });
+}
+
+std::vector<std::int64_t> overlapped_below(const RowStack& stack) {
+  return from_last(stack,
+                   [](std::int64_t rows, const RowLayer& next) { return (rows - 1) * next.stride + next.kernel - next.padding; });
+}
+
+double forward_elements(const RowStack& stack, std::int64_t rows) {
+  std::int64_t most = 0;
+  for (std::int64_t l = 1; l < stack.depth(); ++l) most = std::max(most, elements_of(stack, l) + elements_of(stack, l + 1));
+  return static_cast<double>(most) / static_cast<double>(rows) + last_elements(stack);
+}
+
+double backward_elements(const RowStack& stack, std::int64_t rows) {
+  return inner_elements(stack) / static_cast<double>(rows) + last_elements(stack);
+}
+
+double shared_elements(const RowStack& stack, std::int64_t rows) {
+  const std::vector<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(stack.layers.back().height, rows)));
+  double sum = last_elements(stack);
+  for (std::int64_t l = 1; l < stack.depth(); ++l)
+    sum += row_elements(stack, l) * static_cast<double>(tallest[at(l)] + (rows - 1) * shared_rows(stack, l));
+  return sum;
+}
+
+double overlapped_elements(const RowStack& stack, std::int64_t rows) {
+  const std::vector<std::int64_t> overlap = overlapped_rows(stack);
+  double sum = inner_elements(stack);
+  for (std::int64_t l = 1; l < stack.depth(); ++l)
+    sum += static_cast<double>(rows - 1) * static_cast<double>(overlap[at(l)]) * row_elements(stack, l);
+  return sum / static_cast<double>(rows) + last_elements(stack);
+}
+
+std::int64_t fewest_rows(const std::function<double(std::int64_t)>& elements, std::int64_t most, std::int64_t bytes) {
+  constexpr double kBytes = 4;  // of an element
+  for (std::int64_t rows = 1; rows <= most; ++rows)
+    if (elements(rows) * kBytes < static_cast<double>(bytes)) return rows;
+  return 0;
+}
+
+std::int64_t most_shared_rows(const RowStack& stack) {
+  const std::int64_t height = stack.layers.back().height;
+  for (std::int64_t rows = 2; rows <= height; ++rows) {
+    const std::vector<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(height, rows)));
+    for (std::int64_t l = 1; l < stack.depth(); ++l)
+      if ((rows - 1) * shared_rows(stack, l) > tallest[at(l)]) return rows - 1;
+  }
+  return height;
+}
+
+std::int64_t most_overlapped_rows(const RowStack& stack) {
+  const std::int64_t overlap = overlapped_rows(stack)[0];
+  if (overlap <= 0) return stack.layers.back().height;
+  return std::clamp<std::int64_t>(stack.layers.front().height / overlap, 1, stack.layers.back().height);
+}
+
+RowStack row_stack(const Graph& graph, std::span<const Group> groups) {
+  RowStack stack;
+  const auto is_map = [&](ValueId value) { return value && graph.value(value).type.format == Format::map; };
+  const auto layer_of = [&](ValueId value) {
+    const Dims& shape = graph.value(value).type.shape;
+    RowLayer layer{.height = shape[2], .channels = shape[1]};
+    layer.width = shape.product() / (shape[0] * shape[1] * shape[2]);
+    return layer;
+  };
+  if (groups.empty() || !is_map(groups.front().input)) return stack;
+  stack.batch = graph.value(groups.front().input).type.shape[0];
+  stack.layers.push_back(layer_of(groups.front().input));
+  for (const Group& group : groups) {
+    if (!is_map(group.output)) break;
+    RowLayer layer = layer_of(group.output);
+    // Two single rows in the middle say where the window of all the group's ops begins, ends and moves to.
+    const TileGraph nodes = tile_graph(graph, group.forward);
+    std::vector<std::vector<bool>> divided;
+    for (const TileNode& node : nodes) {
+      divided.emplace_back(node.iterations.size(), false);
+      if (node.iterations.size() > 2) divided.back()[2] = true;
+    }
+    const auto window_of = [&](std::int64_t row) {
+      const TileSpaces<Interval> spaces = tile_ranges(nodes, divided, layer.height, row);
+      Interval all{0, 0};
+      for (std::size_t n = 0; n < nodes.size(); ++n)
+        for (std::size_t i = 0; i < nodes[n].inputs.size(); ++i)
+          if (nodes[n].inputs[i].source == TileInput::kOutside && nodes[n].inputs[i].extent.size() > 2)
+            all = hull(all, spaces.inputs[n][i][2]);
+      return all;
+    };
+    const std::int64_t middle = layer.height / 2;
+    if (middle == 0) break;
+    const Interval before = window_of(middle - 1), window = window_of(middle);
+    layer.stride = window.lo - before.lo;
+    if (layer.stride <= 0) break;
+    layer.kernel = window.size();
+    layer.padding = middle * layer.stride - window.lo;
+    stack.layers.push_back(layer);
+  }
+  return stack;
+}
+
+namespace {
+
+// The stated bounds on the number of rows, by pass.
+class RowBounds {
+ public:
+  RowBounds(const Graph& graph, TiledChoice::Halo halo)
+      : graph_(graph), halo_(halo), groups_(groups_of(graph)), group_of_(at(graph.op_count()), -1) {
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      for (const std::vector<OpId>* ops : {&groups_[g].forward, &groups_[g].backward})
+        for (const OpId op : *ops) group_of_[at(op.index)] = static_cast<std::int64_t>(g);
+  }
+
+  std::int64_t most_rows(const Pass& pass) {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
+    for (const OpId op : pass.ops) {
+      if (group_of_[at(op.index)] < 0) continue;
+      first = std::min(first, group_of_[at(op.index)]);
+      last = std::max(last, group_of_[at(op.index)]);
+    }
+    if (last < 0) return std::numeric_limits<std::int64_t>::max();
+    const auto [known, is_new] = known_.try_emplace({first, last}, std::numeric_limits<std::int64_t>::max());
+    if (is_new) {
+      const RowStack stack = row_stack(graph_, std::span(groups_).subspan(at(first), at(last - first + 1)));
+      if (stack.depth() > 0)
+        known->second = halo_ == TiledChoice::Halo::share ? most_shared_rows(stack) : most_overlapped_rows(stack);
+    }
+    return known->second;
+  }
+
+ private:
+  const Graph& graph_;
+  const TiledChoice::Halo halo_;
+  const std::vector<Group> groups_;
+  std::vector<std::int64_t> group_of_;                                   // by op; −1: none
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> known_;  // by first and last group
+};
+
+}  // namespace
+
+Plan plan_lrcnn(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints) {
+  TiledSearch search{.halo = halo, .checkpoints = checkpoints};
+  if (request.options.has(kLrcnnLayers)) search.layers = request.options.integer(kLrcnnLayers);
+  if (request.options.has(kLrcnnRows)) {
+    const std::int64_t rows = request.options.integer(kLrcnnRows);
+    search.cut = [rows](PassTrial& trial, const Pass& pass) {
+      Dims extents = trial.graph().value(pass.driver).type.shape;
+      if (extents.rank() < 3) return cut_to_fastest(trial, pass);  // not a map: samples alone
+      extents[2] = (extents[2] + rows - 1) / rows;
+      return trial.fits(pass, extents);
+    };
+    return fastest_tiled_plan(request, planner, search);
+  }
+  RowBounds bounds(request.graph, halo);
+  search.cut = [&bounds](PassTrial& trial, const Pass& pass) {
+    if (!cut_to_fastest(trial, pass)) return false;
+    const Dims& shape = trial.graph().value(pass.driver).type.shape;
+    if (shape.rank() < 3) return true;  // not a map: samples alone
+    const std::int64_t rows = (shape[2] + trial.extents()[2] - 1) / trial.extents()[2];
+    return rows <= bounds.most_rows(pass);
+  };
+  try {
+    return fastest_tiled_plan(request, planner, search);
+  } catch (const BudgetError&) {  // the bounds are of efficiency: beyond them is better than not at all
+    search.cut = cut_to_fastest;
+    return fastest_tiled_plan(request, planner, search);
+  }
+}
+
+}  // namespace outsize
