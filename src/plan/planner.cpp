@@ -12,6 +12,7 @@
 #include "plan/overl.h"
 #include "plan/overl_h.h"
 #include "plan/recompute_cheap.h"
+#include "plan/sft.h"
 #include "plan/superneurons.h"
 #include "plan/tflms.h"
 #include "plan/two_ps.h"
@@ -47,6 +48,10 @@ const std::vector<Planner>& planners() {
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},
+      {"sft",
+       "values too large for the memory exist in tiles only, between smaller ones that are stored",
+       plan_sft,
+       {kSftTiles, kSftGrid, kSftCapacity}},
       {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", plan_overl,
        lrcnn_options()},
       {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps, lrcnn_options()},
