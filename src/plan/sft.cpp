@@ -111,7 +111,7 @@ class SftPlanner {
     for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
       const Op& op = graph_.op(OpId(o));
       const OpId of = op.phase == Phase::backward ? op.forward : OpId(o);
-      tiled.push_back(op.phase != Phase::update && of && segment_of_[at(of.index)] >= 0 && can_tile(graph_, OpId(o)));
+      tiled.push_back(op.phase != Phase::update && of && segment_of_[at(of.index)] >= 0 && can_tile(graph_, OpId(o), Cut::space));
     }
     for (const Segment& segment : segments_)
       for (const ValueId output : graph_.op(segment.ops.back()).outputs) cuts[at(output.index)] = true;
@@ -119,8 +119,10 @@ class SftPlanner {
   }
 
   TiledChoice choice_of(const Tiling& tiling, TiledChoice::Stream stream, bool finer) const {
-    return {tiling, TiledChoice::Halo::overlap, stream,
-            [this, finer](PassTrial& trial, const Pass& pass) { return cut(trial, pass, finer); }};
+    return {.tiling = tiling,
+            .halo = TiledChoice::Halo::overlap,
+            .stream = stream,
+            .cut = [this, finer](PassTrial& trial, const Pass& pass) { return cut(trial, pass, finer); }};
   }
 
   // Keeps the plan where it is the fastest so far.
