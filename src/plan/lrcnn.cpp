@@ -127,12 +127,19 @@ std::int64_t fewest_rows(const std::function<double(std::int64_t)>& elements, st
 
 std::int64_t most_shared_rows(const RowStack& stack) {
   const std::int64_t height = stack.layers.back().height;
-  for (std::int64_t rows = 2; rows <= height; ++rows) {
+  const auto serve = [&](std::int64_t rows) {
     const std::vector<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(height, rows)));
     for (std::int64_t l = 1; l < stack.depth(); ++l)
-      if ((rows - 1) * shared_rows(stack, l) > tallest[at(l)]) return rows - 1;
+      if ((rows - 1) * shared_rows(stack, l) > tallest[at(l)]) return false;
+    return true;
+  };
+  // With more rows more are shared, and a row is no taller: all up to some number serve, none beyond.
+  std::int64_t most = 1, too_many = height + 1;
+  while (most + 1 < too_many) {
+    const std::int64_t middle = most + (too_many - most) / 2;
+    (serve(middle) ? most : too_many) = middle;
   }
-  return height;
+  return most;
 }
 
 std::int64_t most_overlapped_rows(const RowStack& stack) {
