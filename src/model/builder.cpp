@@ -239,38 +239,38 @@ ValueId ModelBuilder::attention(const std::string& name, ValueId q, ValueId k, V
 
 Attributes ModelBuilder::cross_entropy_attributes() const { return {{"label_smoothing", options_.label_smoothing}}; }
 
-// One label a row of [N, K], or a position of a map.
 ValueId ModelBuilder::labels_of(ValueId logits) {
   Dims labels{shape(logits)[0]};
   for (int i = 2; i < shape(logits).rank(); ++i) labels.push_back(shape(logits)[i]);
   return graph_.add_value("labels", {DType::i32, labels, Format::plain}, Role::input);
 }
 
-Graph ModelBuilder::classify(ValueId logits) {
-  graph_.add_output(emit("loss", "softmax_cross_entropy", {logits, labels_of(logits)}, cross_entropy_attributes()));
+Graph ModelBuilder::minimise(ValueId loss) {
+  graph_.add_output(loss);
   return std::move(graph_);
+}
+
+Graph ModelBuilder::classify(ValueId logits) {
+  return minimise(emit("loss", "softmax_cross_entropy", {logits, labels_of(logits)}, cross_entropy_attributes()));
 }
 
 Graph ModelBuilder::classify(ValueId logits, ValueId auxiliary, double weight) {
   const ValueId labels = labels_of(logits);
   const ValueId main = emit("loss.main", "softmax_cross_entropy", {logits, labels}, cross_entropy_attributes());
   const ValueId aux = emit("loss.auxiliary", "softmax_cross_entropy", {auxiliary, labels}, cross_entropy_attributes());
-  graph_.add_output(add("loss", main, emit("loss.weighted", "affine", {aux}, {{"scale", weight}})));
-  return std::move(graph_);
+  return minimise(add("loss", main, emit("loss.weighted", "affine", {aux}, {{"scale", weight}})));
 }
 
 Graph ModelBuilder::predict_tokens(ValueId logits) { return predict_tokens(logits, token_labels()); }
 
 Graph ModelBuilder::predict_tokens(ValueId logits, ValueId labels) {
   const ValueId count = emit("loss.count", "label_count", {labels}, {{"dtype", std::string(name_of(options_.dtype))}});
-  graph_.add_output(emit("loss", "softmax_cross_entropy", {logits, labels, count}, cross_entropy_attributes()));
-  return std::move(graph_);
+  return minimise(emit("loss", "softmax_cross_entropy", {logits, labels, count}, cross_entropy_attributes()));
 }
 
 Graph ModelBuilder::regress(ValueId x) {
   const ValueId target = graph_.add_value("target", graph_.value(x).type, Role::input);
-  graph_.add_output(emit("loss", "mean_squared_error", {x, target}));
-  return std::move(graph_);
+  return minimise(emit("loss", "mean_squared_error", {x, target}));
 }
 
 }  // namespace outsize

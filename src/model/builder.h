@@ -125,6 +125,11 @@ class ModelBuilder {
   // The graph with the output "loss": the mean squared error of `x` against the input "target".
   Graph regress(ValueId x);
 
+  // The graph with that output.
+  Graph minimise(ValueId loss);
+
+  // The input "labels", one a row of [N, K] or a position of a map.
+  ValueId labels_of(ValueId logits);
   // The input "labels" [B, T] of a token model.
   ValueId token_labels();
 
@@ -139,7 +144,6 @@ class ModelBuilder {
   ValueId random_key();
   double rate_of(double published) const { return options_.dropout >= 0 ? options_.dropout : published; }
   Attributes cross_entropy_attributes() const;
-  ValueId labels_of(ValueId logits);
 
   Graph graph_;
   ModelOptions options_;
