@@ -1,6 +1,7 @@
 #include "plan/regions.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "graph/opdef.h"
@@ -154,7 +155,8 @@ class RegionPlanner {
       const Op& op = graph_.op(id);
       if (reduces(graph_, id))
         consider(op.inputs[static_cast<std::size_t>(op.def->push_driver({graph_, op}))]);
-      else if (last_read_[at(op.outputs[0])] > static_cast<std::int32_t>(p))
+      else if (std::any_of(op.outputs.begin(), op.outputs.end(),
+                           [&](ValueId output) { return last_read_[at(output)] > static_cast<std::int32_t>(p); }))
         consider(op.outputs[0]);
     }
     OUTSIZE_CHECK(best);
@@ -256,6 +258,52 @@ std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std:
         !graph.is_output(ValueId(v)))
       found.push_back(ValueId(v));
   return found;
+}
+
+Pass with_shared_rows(const Graph& graph, Pass pass) {
+  for (OpId id : pass.ops) {
+    const Op& op = graph.op(id);
+    if (!op.def->can_gather({graph, op})) continue;
+    for (ValueId output : op.outputs)
+      if (output != pass.driver && graph.value(output).type.format == Format::map) pass.share.push_back(output);
+  }
+  return pass;
+}
+
+std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass) {
+  std::vector<OpId> made_here = pass.ops;
+  std::sort(made_here.begin(), made_here.end(), [](OpId a, OpId b) { return a.index < b.index; });
+  const auto is_gradient = [&](ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    return producer && graph.op(producer).phase == Phase::backward && graph.value(value).type.format == Format::map;
+  };
+  const auto here = [&](ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    return producer &&
+           std::binary_search(made_here.begin(), made_here.end(), producer, [](OpId a, OpId b) { return a.index < b.index; });
+  };
+  std::vector<ValueId> leading, only_leading;
+  for (OpId id : pass.ops) {
+    const Op& op = graph.op(id);
+    if (op.phase != Phase::backward) continue;
+    // A reduction that takes its tiles from elsewhere needs a whole window of the gradient.
+    if (reduces(graph, id) && !is_gradient(op.inputs[static_cast<std::size_t>(op.def->push_driver({graph, op}))]))
+      std::copy_if(op.inputs.begin(), op.inputs.end(), std::back_inserter(only_leading), is_gradient);
+    bool follows = false;
+    for (ValueId input : op.inputs) {
+      if (!is_gradient(input)) continue;
+      follows = true;
+      if (!here(input)) leading.push_back(input);
+    }
+    if (!follows && is_gradient(op.outputs[0])) leading.push_back(op.outputs[0]);
+    if (!follows && !is_gradient(op.outputs[0])) return std::nullopt;
+  }
+  const auto another = [&](ValueId value) { return value != leading[0]; };
+  if (leading.empty() || std::any_of(leading.begin(), leading.end(), another) ||
+      std::any_of(only_leading.begin(), only_leading.end(), another))
+    return std::nullopt;
+  pass.driver = leading[0];
+  return pass;
 }
 
 }  // namespace outsize

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,5 +32,12 @@ Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
 // and be streamed
 // (`Plan::home`). `later`: values_read_later of the plan.
 std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later);
+
+// The pass with every row of its maps computed once.
+Pass with_shared_rows(const Graph& graph, Pass pass);
+
+// The pass driven by the gradient that leads into it: what follows is pushed, the exact adjoint of what a tile of forward computes.
+// Nothing where several lead in.
+std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass);
 
 }  // namespace outsize

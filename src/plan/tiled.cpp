@@ -126,50 +126,6 @@ bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& tria
   return false;
 }
 
-// The pass with every row of its maps computed once.
-Pass with_shared_rows(const Graph& graph, Pass pass) {
-  for (OpId id : pass.ops) {
-    const Op& op = graph.op(id);
-    if (!op.def->can_gather({graph, op})) continue;
-    for (ValueId output : op.outputs)
-      if (output != pass.driver && graph.value(output).type.format == Format::map) pass.share.push_back(output);
-  }
-  return pass;
-}
-
-// The pass driven by the gradient that leads into it: what follows is pushed, the exact adjoint of what a tile of forward computes.
-// Nothing where several lead in.
-std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass) {
-  std::vector<OpId> made_here = pass.ops;
-  std::sort(made_here.begin(), made_here.end(), [](OpId a, OpId b) { return a.index < b.index; });
-  const auto is_gradient = [&](ValueId value) {
-    const OpId producer = graph.value(value).producer;
-    return producer && graph.op(producer).phase == Phase::backward && graph.value(value).type.format == Format::map;
-  };
-  const auto here = [&](ValueId value) {
-    const OpId producer = graph.value(value).producer;
-    return producer &&
-           std::binary_search(made_here.begin(), made_here.end(), producer, [](OpId a, OpId b) { return a.index < b.index; });
-  };
-  std::vector<ValueId> leading;
-  for (OpId id : pass.ops) {
-    const Op& op = graph.op(id);
-    if (op.phase != Phase::backward) continue;
-    bool follows = false;
-    for (ValueId input : op.inputs) {
-      if (!is_gradient(input)) continue;
-      follows = true;
-      if (!here(input)) leading.push_back(input);
-    }
-    if (!follows && is_gradient(op.outputs[0])) leading.push_back(op.outputs[0]);
-    if (!follows && !is_gradient(op.outputs[0])) return std::nullopt;
-  }
-  if (leading.empty() || std::any_of(leading.begin(), leading.end(), [&](ValueId v) { return v != leading[0]; }))
-    return std::nullopt;
-  pass.driver = leading[0];
-  return pass;
-}
-
 // The host's bytes, or 0 where there is no limit.
 std::int64_t host_limit(const PlanRequest& request) {
   return request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
@@ -213,6 +169,10 @@ bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const ValueId of = graph.value(value).gradient_of;
   if (graph.value(value).persistent() || (of && graph.value(of).persistent())) return false;
   if (cut == Cut::space && type.format != Format::map) return false;
+  // Parts of a split along rows are cut differently by one tile.
+  for (int o = 1; gathers && cut == Cut::space && o < site.outputs(); ++o)
+    for (int dim = 0; dim < type.shape.rank(); ++dim)
+      if (dim != 1 && site.out(o).shape.rank() == type.shape.rank() && site.out(o).shape[dim] != type.shape[dim]) return false;
   if (cut == Cut::samples && (type.shape.rank() < 2 || graph.value(value).role == Role::statistic)) return false;
   bool any = false;
   for (int dim = 0; dim < (cut == Cut::samples ? 1 : type.shape.rank()); ++dim) {
