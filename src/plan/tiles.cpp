@@ -150,7 +150,7 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
     if (modes_[k] == OpMode::gather) continue;
     const OpSite here = site(static_cast<int>(k));
     const ValueId driver = here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))];
-    if (here.op.def->has_owned_terms(here) || !downstream[k]) put(owned_wanted_, driver);
+    if (here.op.def->has_owned_terms(here) || !at(down, driver)) put(owned_wanted_, driver);
   }
 }
 
@@ -204,9 +204,15 @@ void PassTiles::map_dims() {
     const auto free = [&](int dim) { return std::find(found.begin(), found.end(), dim) == found.end(); };
     for (std::size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] == kNoDim) continue;
-      Box part = Box::whole(shape);
-      part.set(dims[d], {0, 1});
-      const Box cut = box_of(k, call_on(k, part), of);
+      Box cut;
+      const std::int64_t end = shape[dims[d]];
+      for (const std::int64_t row : {std::int64_t{0}, end / 2, end - 1}) {  // one that is no padding
+        Box part = Box::whole(shape);
+        part.set(dims[d], {row, row + 1});
+        cut = box_of(k, call_on(k, part), of);
+        if (!cut.empty()) break;
+      }
+      if (cut.empty()) continue;
       for (int dim = 0; dim < other.rank() && found[d] == kNoDim; ++dim)
         if (cut.extent(dim) < uncut.extent(dim) && free(dim)) found[d] = dim;
     }
@@ -214,6 +220,14 @@ void PassTiles::map_dims() {
       for (std::size_t d = 0; d < dims.size(); ++d)
         if (found[d] == kNoDim && dims[d] != kNoDim && free(dims[d])) found[d] = dims[d];
     return found;
+  };
+  // Whether a value's dimensions tell those of an op's pivot: best one of the same rank; a key, say, has none.
+  bool any_rank = false;
+  const auto tells = [&](ValueId value, ValueId pivot) {
+    if (!known(value) || graph_.value(value).persistent()) return false;
+    if (graph_.value(value).type.shape.rank() == graph_.value(pivot).type.shape.rank()) return true;
+    const std::vector<int>& dims = dims_[slot(value)];
+    return any_rank && std::any_of(dims.begin(), dims.end(), [](int dim) { return dim != kNoDim; });
   };
   const auto visit = [&](std::size_t k) {
     const OpSite here = site(static_cast<int>(k));
@@ -224,7 +238,7 @@ void PassTiles::map_dims() {
     if (!known(pivot)) {
       for (const std::vector<ValueId>* list : {&op.outputs, &op.inputs})
         for (ValueId value : *list) {
-          if (known(pivot) || !known(value) || graph_.value(value).persistent()) continue;
+          if (known(pivot) || !tells(value, pivot)) continue;
           const std::vector<int> seen = through(k, pivot, same_dims(pivot), value);
           std::vector<int> dims;
           for (const int dim : dims_[slot(value)]) {
@@ -246,8 +260,11 @@ void PassTiles::map_dims() {
   };
   for (bool news = true; news;) {
     news = false;
-    for (std::size_t k = pass_.ops.size(); k-- > 0;) news = visit(k) || news;
-    for (std::size_t k = 0; k < pass_.ops.size(); ++k) news = visit(k) || news;
+    for (const bool loosely : {false, true}) {
+      any_rank = loosely && !news;
+      for (std::size_t k = pass_.ops.size(); k-- > 0 && any_rank == loosely;) news = visit(k) || news;
+      for (std::size_t k = 0; k < pass_.ops.size() && any_rank == loosely; ++k) news = visit(k) || news;
+    }
     if (news) continue;
     for (ValueId value : values_) {
       // Another part of the graph, so that any cut of it is right: dimensions of the same extents, in order, or those of the same
@@ -331,6 +348,11 @@ PassTiles::Line PassTiles::make_line(int dim) const {
   return line;
 }
 
+bool PassTiles::flows(ValueId value) const {
+  const ValueClass kind = value_class(value);
+  return value == pass_.driver || kind == ValueClass::pushed || kind == ValueClass::fronted;
+}
+
 // Downstream of the driver, in op order: pushed gradients and reductions of the driver, or fronts.
 void PassTiles::push_phase(int dim, Line& line) const {
   const std::size_t tiles = static_cast<std::size_t>(grid_[dim]);
@@ -339,10 +361,6 @@ void PassTiles::push_phase(int dim, Line& line) const {
     if (own == kNoDim || box.empty()) return;
     Interval& need = line.of[slot(value)][i].need;
     need = hull(need, box[own]);
-  };
-  const auto flows = [&](ValueId value) {
-    const ValueClass kind = value_class(value);
-    return value == pass_.driver || kind == ValueClass::pushed || kind == ValueClass::fronted;
   };
   for (int k = 0; k < static_cast<int>(pass_.ops.size()); ++k) {
     const OpSite here = site(k);
@@ -367,10 +385,11 @@ void PassTiles::push_phase(int dim, Line& line) const {
       }
       continue;
     }
-    const int driver_index = op.def->push_driver(here);
-    const ValueId driver = op.inputs[static_cast<std::size_t>(driver_index)];
+    const ValueId driver = op.inputs[static_cast<std::size_t>(op.def->push_driver(here))];
     if (!flows(driver)) {
-      if (std::any_of(op.inputs.begin(), op.inputs.end(), flows))
+      // What a reduction reads beside its own tiles may be a window of the driver, but not of what is complete over all tiles only.
+      const bool gathers = op.def->can_gather(here);
+      if (std::any_of(op.inputs.begin(), op.inputs.end(), [&](ValueId v) { return flows(v) && (gathers || v != pass_.driver); }))
         user_error("pass {}: op {} takes its tiles from {}, which the driver {} does not lead to; choose {} as the driver",
                    pass_.name, op.name, graph_.value(driver).name, graph_.value(pass_.driver).name, graph_.value(driver).name);
       continue;  // a reduction of a gathered value: after demand
@@ -380,7 +399,7 @@ void PassTiles::push_phase(int dim, Line& line) const {
       for (ValueId input : op.inputs) {
         if (!flows(input)) continue;
         const Intervals& tile = line.of[slot(input)][i];
-        range = hull(range, input == pass_.driver ? tile.owned : graph_.value(input).partial ? tile.need : tile.compute);
+        range = hull(range, input == pass_.driver ? tile.owned : tile.compute);
       }
       if (op.def->has_owned_terms(here)) range = hull(range, line.of[slot(driver)][i].owned);
       line.driving[ks][i] = range;
@@ -442,7 +461,8 @@ void PassTiles::settle_gradient(int dim, Line& line, ValueId value, bool owned_t
   for (Intervals& tile : tiles) {
     const std::int64_t end = tile.need.empty() ? reached : std::max(reached, tile.need.hi);
     tile.compute = {reached, end};
-    if (!tile.need.empty() && tile.need.lo < reached) tile.carry = {tile.need.lo, reached};
+    if (!tile.need.empty() && tile.need.lo < reached) tile.carry = {tile.need.lo, std::min(tile.need.hi, reached)};
+    tile.need = hull(tile.need, tile.compute);  // rows that nothing reaches are zero
     reached = end;
   }
 }
@@ -510,7 +530,9 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
     for (std::size_t i = 0; i < tiles; ++i) {
       Interval range;
       for (ValueId output : op.outputs) range = hull(range, line.of[slot(output)][i].compute);
-      range = intersect(range, {0, extent(op.outputs[0], dim)});  // other outputs may be wider (parts of a split)
+      // Other outputs may be wider: parts of a split, which is made whole along its axis.
+      const Interval of_first{0, extent(op.outputs[0], dim)};
+      range = range.empty() || !intersect(range, of_first).empty() ? intersect(range, of_first) : of_first;
       line.driving[k][i] = range;
       if (range.empty()) continue;
       const CallBoxes boxes = op.def->gather(here, whole_with(op.outputs[0], dim, range));
@@ -521,6 +543,7 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
         if (shared(op.outputs[o]) && dim == fast_dim_ && boxes.out[o][own] != tile.compute)
           user_error("pass {}: op {} cannot make rows of {} by themselves; do not share it", pass_.name, op.name,
                      graph_.value(op.outputs[o]).name);
+        OUTSIZE_CHECK(hull(boxes.out[o][own], tile.compute) == boxes.out[o][own]);
         tile.compute = boxes.out[o][own];
         tile.need = hull(tile.need, tile.compute);
       }
@@ -601,6 +624,7 @@ TileBoxes PassTiles::boxes(ValueId value, const Dims& tile) const {
     boxes.carry.set(own, dim == fast_dim_ ? at.carry : at.need);
     boxes.owned.set(own, at.owned);
   }
+  if (dim_of(value, fast_dim_) == kNoDim) boxes.carry = Box::none(whole.rank());
   return boxes;
 }
 
@@ -631,6 +655,27 @@ Call PassTiles::call_at(int op_of_pass, const Dims& tile) const {
   // A gathered gradient is complete wherever it is computed; pushed ones add up over the tiles.
   made.owned = mode(op_of_pass) == OpMode::gather ? made.boxes.in[driver] : boxes(here.op.inputs[driver], tile).owned;
   return made;
+}
+
+Box PassTiles::flowing(ValueId value, const Dims& tile) const {
+  const TileBoxes all = boxes(value, tile);
+  return value == pass_.driver ? all.owned : all.compute;
+}
+
+bool PassTiles::computes(ValueId value, const Box& box) const {
+  for (int dim = 0; dim < grid_.rank(); ++dim) {
+    const int own = dim_of(value, dim);
+    if (own == kNoDim) continue;
+    const std::vector<Intervals>& tiles = lines_[static_cast<std::size_t>(dim)].of[slot(value)];
+    std::int64_t reached = box[own].lo;
+    for (std::size_t i = 0; i < tiles.size() && reached < box[own].hi;) {
+      const bool further = tiles[i].compute.lo <= reached && tiles[i].compute.hi > reached;
+      if (further) reached = tiles[i].compute.hi;
+      i = further ? 0 : i + 1;
+    }
+    if (reached < box[own].hi) return false;
+  }
+  return true;
 }
 
 bool PassTiles::stored_disjoint(ValueId value) const {
@@ -689,9 +734,23 @@ bool PassTiles::same_up_to_step(const Dims& a, const Dims& b) const {
         !moved(at(of, after_a).carry, at(of, after_b).carry, delta))
       return false;
   }
-  for (const std::vector<Interval>& driving : line.driving)
-    if (driving[static_cast<std::size_t>(a[fast_dim_])].empty() != driving[static_cast<std::size_t>(b[fast_dim_])].empty())
-      return false;
+  // What an op reads of a value may move otherwise than all that the tile has of it, where that is clipped at a border.
+  const auto moves = [&](ValueId value, const Box& from, const Box& to) {
+    const int own = dim_of(value, fast_dim_);
+    return own == kNoDim || moved(from[own], to[own], step(value, a));
+  };
+  for (std::size_t k = 0; k < line.driving.size(); ++k) {
+    const Interval from = line.driving[k][static_cast<std::size_t>(a[fast_dim_])];
+    const Interval to = line.driving[k][static_cast<std::size_t>(b[fast_dim_])];
+    if (from.empty() != to.empty()) return false;
+    if (from.empty()) continue;
+    const Op& op = graph_.op(pass_.ops[k]);
+    const CallBoxes x = call(static_cast<int>(k), a), y = call(static_cast<int>(k), b);
+    for (std::size_t j = 0; j < op.inputs.size(); ++j)
+      if (!moves(op.inputs[j], x.in[j], y.in[j])) return false;
+    for (std::size_t o = 0; o < op.outputs.size(); ++o)
+      if (!moves(op.outputs[o], x.out[o], y.out[o])) return false;
+  }
   return true;
 }
 

@@ -71,6 +71,12 @@ class PassTiles {
   CallBoxes call(int op_of_pass, const Dims& tile) const;
   // That call, with the box in which it applies what must be applied once (OpDef::has_owned_terms).
   Call call_at(int op_of_pass, const Dims& tile) const;
+  // Whether a value is what runs down from the driver: itself, or a gradient pushed or fronted.
+  bool flows(ValueId value) const;
+  // The part of such a value that the ops downstream take in the tile; the rest of what is present is another tile's to take.
+  Box flowing(ValueId value, const Dims& tile) const;
+  // Whether the tiles together compute all of `box`.
+  bool computes(ValueId value, const Box& box) const;
   // Whether the boxes of a pushed value that leaves the pass are disjoint over tiles and cover it: then it is stored, not summed.
   bool stored_disjoint(ValueId value) const;
 

@@ -21,7 +21,7 @@ void PassEmitter::emit() {
     const std::int32_t begin = emitter_.next_index();
     in_loop_ = repeats > 1;
     tile(at);
-    if (in_loop_) emitter_.program_.loops.push_back({begin, emitter_.next_index(), repeats});
+    if (in_loop_ && emitter_.next_index() > begin) emitter_.program_.loops.push_back({begin, emitter_.next_index(), repeats});
     in_loop_ = false;
     ordinal += repeats;
   }
@@ -41,10 +41,13 @@ void PassEmitter::open() {
       whole_[v] = emitter_.new_whole_piece(value, home);
       const bool sums = kind == ValueClass::reduced || sums_when_leaving(value) || !tiles_.stored_disjoint(value);
       if (kind != ValueClass::gathered && sums) {
-        if (home == Tier::disk)
-          user_error("plan: {} is summed over the tiles of pass {} and cannot be streamed to disk; stream it to host",
+        if (home == Tier::disk && kind == ValueClass::reduced)
+          user_error("plan: {} is reduced over the tiles of pass {} and cannot be streamed to disk; stream it to host",
                      graph_.value(value).name, pass_.name);
-        zero(emitter_.whole_operand(whole_[v], value));
+        if (home == Tier::disk)
+          zero_on_disk(whole_[v], value);
+        else
+          zero(emitter_.whole_operand(whole_[v], value));
       }
     }
     if (!tiles_.shared(value) || (kind == ValueClass::gathered && pass_.descending)) continue;
@@ -73,9 +76,11 @@ void PassEmitter::open() {
         const PieceId slot = emitter_.new_piece(graph_.value(value).name + " saved", value, later.saved_in, box);
         slots.push_back({at, {slot, box}});
       }
-      if (tiles_.value_class(value) != ValueClass::gathered && !slots.empty())
-        user_error("plan: pass {} should save rows of {} for pass {} but does not compute it", pass_.name, graph_.value(value).name,
-                   later.name);
+      const bool made = tiles_.value_class(value) == ValueClass::gathered;
+      if (std::any_of(slots.begin(), slots.end(),
+                      [&](const auto& slot) { return !made || !tiles_.computes(value, slot.second.box); }))
+        user_error("plan: pass {} should save rows of {} for pass {} but does not compute {}", pass_.name, graph_.value(value).name,
+                   later.name, made ? "all of them" : "it");
       saves_.push_back({static_cast<int>(p), value});
     }
   }
@@ -129,6 +134,28 @@ void PassEmitter::combine(Combine how, const Operand& from, const Operand& to) {
 
 void PassEmitter::zero(const Operand& to) { emitter_.append({.action = Action::zero, .writes = {to}}); }
 
+// Row by row of each sample, through host memory.
+void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
+  const Box whole = Box::whole(graph_.value(value).type.shape);
+  Box row = whole;
+  row.set(0, {0, 1});
+  row.set(2, {0, 1});
+  Dims down = Dims::filled(whole.rank(), 0);
+  down[2] = 1;
+  for (std::int64_t sample = 0; sample < whole.extent(0); ++sample) {
+    row.set(0, {sample, sample + 1});
+    const PieceId zeros = emitter_.new_piece(graph_.value(value).name + " zeros", value, Tier::host, row);
+    const std::int32_t begin = emitter_.next_index();
+    const Operand from = emitter_.program_.operand(zeros, {row, down}, {row, down});
+    zero(from);
+    emitter_.append({.action = Action::disk_out,
+                     .lane = Lane::disk_out,
+                     .reads = {from},
+                     .writes = {emitter_.program_.operand(piece, whole, {row, down})}});
+    if (whole.extent(2) > 1) emitter_.program_.loops.push_back({begin, emitter_.next_index(), whole.extent(2)});
+  }
+}
+
 const PassEmitter::Local* PassEmitter::find_local(ValueId value, const Box& box) const {
   for (std::size_t i = locals_.size(); i-- > 0;)
     if (locals_[i].value == value && locals_[i].box == box) return &locals_[i];
@@ -138,6 +165,8 @@ const PassEmitter::Local* PassEmitter::find_local(ValueId value, const Box& box)
 // A dense operand that is exactly `box`: the tile's piece, the whole value, or a crop of either.
 Operand PassEmitter::fetch(ValueId value, const Box& box) {
   const Box whole = Box::whole(graph_.value(value).type.shape);
+  // Rows of padding alone, or that no window reaches, are made of nothing.
+  if (box.empty()) return emitter_.program_.operand(new_local(value, box, " nothing"), box, box);
   if (const Local* local = find_local(value, box)) return local_operand(local->piece, value, box, box);
   Operand source;
   if (tiles_.value_class(value) == ValueClass::external) {
@@ -170,6 +199,22 @@ Operand PassEmitter::fetch(ValueId value, const Box& box) {
   return result;
 }
 
+bool PassEmitter::is_gradient(ValueId value) const {
+  const OpId producer = graph_.value(value).producer;
+  return producer && graph_.op(producer).phase == Phase::backward;
+}
+
+// As fetch, for an op that pushes: of a gradient that flows, what this tile pushes, and zeros around it.
+Operand PassEmitter::fetch_flowing(ValueId value, const Box& box) {
+  if (!is_gradient(value) || !tiles_.flows(value)) return fetch(value, box);
+  const Box part = intersect(tiles_.flowing(value, at_), box);
+  if (part == box) return fetch(value, box);
+  const Operand result = local_operand(new_local(value, box, " part"), value, box, box);
+  zero(result);
+  if (!part.empty()) copy(fetch(value, part), local_operand(result.piece, value, box, part));
+  return result;
+}
+
 void PassEmitter::tile(const Dims& at) {
   at_ = at;
   locals_.clear();
@@ -187,19 +232,22 @@ void PassEmitter::call(int k) {
     const CallBoxes& boxes = made.boxes;
     const std::size_t driver = static_cast<std::size_t>(op.def->push_driver(site));
     // A gradient of what no output reads (rows that a stride leaves over) is zero.
-    const bool nothing_flows = mode != OpMode::push && op.phase == Phase::backward && boxes.in[driver].empty();
+    bool nothing_flows = mode != OpMode::push && op.phase == Phase::backward && boxes.in[driver].empty();
+    for (std::size_t j = 0; j < op.inputs.size(); ++j)
+      nothing_flows = nothing_flows && (!is_gradient(op.inputs[j]) || boxes.in[j].empty());
+    const bool pushes = mode == OpMode::push && tiles_.flows(op.inputs[driver]);
     Instruction instruction;
     instruction.op = pass_.ops[static_cast<std::size_t>(k)];
     instruction.recompute = recompute_[static_cast<std::size_t>(k)];
     if (!nothing_flows)
-      for (std::size_t j = 0; j < op.inputs.size(); ++j) instruction.reads.push_back(fetch(op.inputs[j], boxes.in[j]));
+      for (std::size_t j = 0; j < op.inputs.size(); ++j)
+        instruction.reads.push_back(pushes ? fetch_flowing(op.inputs[j], boxes.in[j]) : fetch(op.inputs[j], boxes.in[j]));
     for (std::size_t o = 0; o < op.outputs.size(); ++o) {
       const PieceId piece = new_local(op.outputs[o], boxes.out[o], "");
       computed[o] = {op.outputs[o], boxes.out[o], piece};
       instruction.writes.push_back(local_operand(piece, op.outputs[o], boxes.out[o], boxes.out[o]));
     }
-    if (op.def->has_owned_terms(site))
-      instruction.owned = emitter_.program_.boxes.add({made.owned, step_of(op.inputs[driver])});
+    if (op.def->has_owned_terms(site)) instruction.owned = emitter_.program_.boxes.add({made.owned, step_of(op.inputs[driver])});
     if (nothing_flows)
       for (const Operand& write : instruction.writes) zero(write);
     else

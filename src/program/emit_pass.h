@@ -26,13 +26,16 @@ class PassEmitter {
   void call(int op_of_pass);
   void close();
 
+  bool is_gradient(ValueId value) const;
   Operand fetch(ValueId value, const Box& box);
+  Operand fetch_flowing(ValueId value, const Box& box);
   Operand local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box);
   Operand pass_operand(PieceId piece, ValueId value, const Box& box);  // of a whole piece
   PieceId new_local(ValueId value, const Box& box, const char* what);
   void copy(const Operand& from, const Operand& to);
   void combine(Combine how, const Operand& from, const Operand& to);
   void zero(const Operand& to);
+  void zero_on_disk(PieceId piece, ValueId value);
 
   // Makes the tile's piece of an output from what the call computed (none: the call was skipped).
   void settle(ValueId value, const Local* computed);
