@@ -1,0 +1,236 @@
+// Random training graphs, cut into passes and tiles at random, train as whole values do.
+//
+//   OUTSIZE_CASES=10000 test_tiles --gtest_filter='Windows.*'      so many cases
+//   OUTSIZE_CASES=1 OUTSIZE_SEED=4711 test_tiles …                 one of them again, with its graph and plan
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "../step_runs.h"
+#include "graph/opdef.h"
+#include "graph/text.h"
+#include "ops/registry.h"
+#include "plan/planner.h"
+#include "plan/regions.h"
+#include "plan/tiled.h"
+#include "plan/tiles.h"
+#include "random_graph.h"
+
+namespace outsize {
+namespace {
+
+std::int64_t from_environment(const char* name, std::int64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : otherwise;
+}
+
+// How often a kind of pass was asked for, and how often refused.
+struct Count {
+  std::int64_t asked = 0, refused = 0;
+  std::map<std::string, std::int64_t> why;  // with the first seed
+};
+
+class Case {
+ public:
+  Case(std::uint64_t seed, std::map<std::string, Count>& counts) : seed_(seed), random_(seed), counts_(counts) {}
+
+  StepGraph graph() {
+    TrainingOptions options{.gradients = true};
+    const Graph forward = RandomGraph(random_).make();
+    if (one_in(8)) options.clip_norm = 0.1;
+    return make_training_graph(forward, options);
+  }
+
+  Plan plan(const Graph& graph) {
+    Plan plan = plan_of(graph, tiling(graph), "test");
+    const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
+    for (std::size_t p = 0; p < plan.passes.size(); ++p) form(graph, plan, p, later[p]);
+    for (ValueId value : streamable(graph, plan, later)) plan.home[value] = static_cast<Tier>(below(3));
+    return plan;
+  }
+
+  bool one_in(std::int64_t count) { return below(count) == 0; }
+
+ private:
+  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)); }
+
+  // Ops that are tiled: all that can be, those of the first layers, or any.
+  Tiling tiling(const Graph& graph) {
+    Tiling tiling;
+    const std::int64_t kind = below(3), end = below(graph.op_count()) + 1;
+    const bool few = one_in(2);
+    for (std::int64_t o = 0; o < graph.op_count(); ++o) {
+      const Op& op = graph.op(OpId(o));
+      const std::int64_t layer = op.forward ? op.forward.index : o;
+      const bool chosen = kind == 0 || (kind == 1 && layer < end) || (kind == 2 && (few ? one_in(3) : !one_in(4)));
+      tiling.tiled.push_back(chosen && can_tile(graph, OpId(o), Cut::space));
+    }
+    const std::int64_t cuts = one_in(2) ? 0 : below(4) + 1, stored = below(4);
+    tiling.stored.resize(static_cast<std::size_t>(graph.value_count()));
+    for (std::int64_t v = 0; v < graph.value_count(); ++v) {
+      tiling.cuts.push_back(cuts > 0 && below(cuts + 1) == 0);
+      tiling.stored[static_cast<std::size_t>(v)] = stored == 1 || (stored == 2 && one_in(2));
+    }
+    if (stored == 3) tiling.stored = stored_in_phase(graph, tiling);
+    return tiling;
+  }
+
+  // Boundaries between tiles of some dimensions: anywhere, or every so many rows, so that tiles repeat.
+  void cut(const Graph& graph, Pass& pass, bool one_spatial) {
+    const Dims& shape = graph.value(pass.driver).type.shape;
+    pass.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
+    const int only = 2 + static_cast<int>(below(shape.rank() - 2));
+    for (int dim = 0; dim < shape.rank(); ++dim) {
+      if (dim == 1 || (dim >= 2 && one_spatial && dim != only) || one_in(3)) continue;
+      const std::int64_t every = one_in(2) ? below(4) + 1 : 0, often = below(3) + 2;
+      for (std::int64_t row = 1; row < shape[dim]; ++row)
+        if (every > 0 ? row % every == 0 : one_in(often)) pass.cuts[static_cast<std::size_t>(dim)].push_back(row);
+    }
+  }
+
+  void form(const Graph& graph, Plan& plan, std::size_t p, const std::vector<bool>& later) {
+    Pass& pass = plan.passes[p];
+    const std::int64_t kind = below(7);
+    Pass tried = pass;
+    std::string name = "overlap";
+    bool one_spatial = false;
+    if (kind == 1 || kind == 2) {
+      tried = with_shared_rows(graph, pass);
+      if (kind == 2) std::erase_if(tried.share, [&](ValueId) { return one_in(2); });
+      name = kind == 1 ? "share all" : "share some";
+    }
+    if (kind >= 3)
+      if (std::optional<Pass> pushed = with_pushed_gradients(graph, pass)) {
+        tried = std::move(*pushed);
+        name = "push";
+        if (kind == 4) {
+          name = "push, down";
+          tried.descending = true;
+        }
+        if (kind == 5) {
+          name = "share down";
+          one_spatial = true;
+          share_down(graph, plan, p, tried);
+        }
+        if (kind == 6) {
+          name = "share up";
+          one_spatial = true;
+          share_up(graph, tried);
+        }
+      }
+    cut(graph, tried, one_spatial);
+    Count& count = counts_[name];
+    ++count.asked;
+    try {
+      const PassTiles tiles(graph, tried, later);
+      pass = std::move(tried);
+    } catch (const UserError& error) {
+      ++count.refused;
+      count.why.insert({error.what(), static_cast<std::int64_t>(seed_)});
+    }
+  }
+
+  // Tiles from the last to the first: rows of what is made again were saved by an earlier pass.
+  void share_down(const Graph& graph, const Plan& plan, std::size_t p, Pass& pass) {
+    pass.descending = true;
+    pass.saved_in = static_cast<Tier>(below(3));
+    const auto makes = [&](const Pass& one, ValueId value) {
+      const OpId producer = graph.value(value).producer;
+      return std::find(one.ops.begin(), one.ops.end(), producer) != one.ops.end();
+    };
+    std::vector<ValueId> again;
+    for (OpId id : pass.ops) {
+      const Op& op = graph.op(id);
+      if (!op.def->can_gather({graph, op})) continue;
+      for (ValueId output : op.outputs) {
+        if (graph.value(output).type.format != Format::map || one_in(3)) continue;
+        const ValueId of = graph.value(output).gradient_of;
+        if (op.phase == Phase::forward)
+          again.push_back(output);
+        else if (of && !makes(pass, of) && graph.value(of).producer)
+          pass.share.push_back(of);
+      }
+    }
+    for (std::size_t earlier = 0; earlier < p && !again.empty(); ++earlier) {
+      const Pass& saving = plan.passes[earlier];
+      std::vector<ValueId> saved;
+      for (ValueId value : again)
+        if (makes(saving, value)) saved.push_back(value);
+      if (saved.empty()) continue;
+      pass.saved_by = saving.name;
+      pass.share.insert(pass.share.end(), saved.begin(), saved.end());
+      break;
+    }
+  }
+
+  void share_up(const Graph& graph, Pass& pass) {
+    pass.gather_gradients = true;
+    for (OpId id : pass.ops) {
+      const Op& op = graph.op(id);
+      if (op.phase != Phase::forward || !op.def->can_gather({graph, op})) continue;
+      for (ValueId output : op.outputs)
+        if (graph.value(output).type.format == Format::map && !one_in(3)) pass.share.push_back(output);
+    }
+  }
+
+  const std::uint64_t seed_;
+  std::mt19937_64 random_;
+  std::map<std::string, Count>& counts_;
+};
+
+TEST(Windows, TrainAsWholeValuesDo) {
+  register_ops();
+  const std::int64_t cases = from_environment("OUTSIZE_CASES", 300), first = from_environment("OUTSIZE_SEED", 1);
+  const std::unique_ptr<Backend> backend = make_backend("reference", 1);
+  const Profile profile{find_device("cpu"), {}};
+  std::map<std::string, Count> counts;
+  std::int64_t tiles = 0, passes = 0, loops = 0, failed = 0;
+  for (std::int64_t seed = first; seed < first + cases && failed < 20; ++seed) {
+    Case drawn(static_cast<std::uint64_t>(seed), counts);
+    const StepGraph training = drawn.graph();
+    const Graph& graph = training.graph;
+    SCOPED_TRACE(fmt::format("OUTSIZE_CASES=1 OUTSIZE_SEED={} ({} ops)", seed, graph.op_count()));
+    if (cases == 1) fmt::print("{}", print_graph(graph));
+    Count& count = counts["all"];
+    ++count.asked;
+    bool right = true;
+    try {
+      const Plan plan = drawn.plan(graph);
+      if (cases == 1) fmt::print("{}", print_plan(graph, plan));
+      const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 1);
+      const Outcome tiled = train(training, plan, *backend, !drawn.one_in(3), 256, 1);
+      for (const Pass& pass : plan.passes) {
+        std::int64_t product = 1;
+        for (const std::vector<std::int64_t>& cuts : pass.cuts) product *= static_cast<std::int64_t>(cuts.size()) + 1;
+        tiles += product;
+      }
+      passes += static_cast<std::int64_t>(plan.passes.size());
+      loops += static_cast<std::int64_t>(tiled.program.loops.size());
+      ASSERT_EQ(tiled.results.size(), kept.results.size());
+      for (std::size_t i = 0; i < kept.results.size(); ++i) {
+        const auto& [value, expected] = kept.results[i];
+        const double error = relative_error(graph.value(graph.find_value(value)).type.dtype, tiled.results[i].second, expected);
+        if (error <= 1e-9 || (!right && cases > 1)) continue;  // the first tells enough
+        ADD_FAILURE() << value << " is wrong by " << error;
+        right = false;
+      }
+    } catch (const UserError& error) {
+      ++count.refused;
+      count.why.insert({error.what(), seed});
+    } catch (const std::exception& error) {
+      right = false;
+      ADD_FAILURE() << error.what();
+    }
+    failed += !right;
+  }
+  fmt::print("{} cases from seed {}, {} passes, {} tiles, {} loops\n", cases, first, passes, tiles, loops);
+  for (const auto& [name, count] : counts) {
+    fmt::print("{:12} {:6} asked {:6} refused\n", name, count.asked, count.refused);
+    for (const auto& [why, seed] : count.why) fmt::print("    {} (seed {})\n", why, seed);
+    EXPECT_LE(count.refused * 50, count.asked) << name;
+  }
+}
+
+}  // namespace
+}  // namespace outsize
