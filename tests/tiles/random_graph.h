@@ -263,7 +263,7 @@ class RandomGraph {
       case 0: return conv_transpose(x);
       case 1:
       case 2: return pool(x);
-      case 3: return adaptive(x);
+      case 3: return adaptive(activation(x));
       case 4: return resize(x);
       case 5: return norm(activation(x));
       case 6: return activation(x);
@@ -286,7 +286,8 @@ class RandomGraph {
   Graph loss(ValueId x) {
     const std::int64_t kind = below(6);
     if (kind == 0) return builder_.regress(same_conv(x, 2, 1, 1));
-    if (kind <= 2) {  // a head
+    if (kind <= 2) {  // a head; the mean of a norm's results would be its shift, and all gradients 0 but for rounding
+      x = activation(x);
       if (one_in(2))
         x = builder_.global_avg_pool(name("pool"), x);
       else if (one_in(2))
