@@ -236,8 +236,9 @@ Plan plan_lrcnn(const PlanRequest& request, std::string_view planner, TiledChoic
   if (request.options.has(kLrcnnRows)) {
     const std::int64_t rows = request.options.integer(kLrcnnRows);
     search.cut = [rows](PassTrial& trial, const Pass& pass) {
-      Dims extents = trial.graph().value(pass.driver).type.shape;
-      if (extents.rank() < 3) return cut_to_fastest(trial, pass);  // not a map: samples alone
+      const ValueType& type = trial.graph().value(pass.driver).type;
+      if (type.format != Format::map) return cut_to_fastest(trial, pass);
+      Dims extents = type.shape;
       extents[2] = (extents[2] + rows - 1) / rows;
       return trial.fits(pass, extents);
     };
@@ -246,9 +247,9 @@ Plan plan_lrcnn(const PlanRequest& request, std::string_view planner, TiledChoic
   RowBounds bounds(request.graph, halo);
   search.cut = [&bounds](PassTrial& trial, const Pass& pass) {
     if (!cut_to_fastest(trial, pass)) return false;
-    const Dims& shape = trial.graph().value(pass.driver).type.shape;
-    if (shape.rank() < 3) return true;  // not a map: samples alone
-    const std::int64_t rows = (shape[2] + trial.extents()[2] - 1) / trial.extents()[2];
+    const ValueType& type = trial.graph().value(pass.driver).type;
+    if (type.format != Format::map) return true;
+    const std::int64_t rows = (type.shape[2] + trial.extents()[2] - 1) / trial.extents()[2];
     return rows <= bounds.most_rows(pass);
   };
   try {

@@ -213,7 +213,8 @@ class SftPlanner {
     std::vector<std::vector<bool>> divided;
     for (const TileNode& node : segment.nodes) {
       divided.emplace_back(node.iterations.size(), false);
-      for (const int dim : segment.space) divided.back()[at(dim)] = true;
+      for (const int dim : segment.space)
+        if (at(dim) < divided.back().size()) divided.back()[at(dim)] = true;
     }
     const TileSpaces<Interval> spaces = tile_ranges(segment.nodes, divided, tiles, tiles / 2);
     std::int64_t held = 0;
