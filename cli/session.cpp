@@ -185,6 +185,7 @@ nlohmann::ordered_json to_json(const PlannerOptions& options) {
 PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep) {
   PrepareOptions options;
   options.planner = session.planner;
+  options.windows = true;  // all data can be read so
   if (!flags.plan_file.empty()) {
     options.plan_text = read_text(flags.plan_file);
     options.plan_file = flags.plan_file;

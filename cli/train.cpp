@@ -412,6 +412,10 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
                   program_maker(session, flags, options, saved), flags.check_spill);
   const StepGraph& main = trainer.main();
+  if (trainer.takes_windows()) {
+    loader.leave_x_out();
+    if (eval_loader) eval_loader->leave_x_out();
+  }
   expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
 
   if (!flags.weights.empty()) load_weights(trainer, flags.weights, flags.partial);

@@ -119,6 +119,7 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   const std::int64_t size = dataset_->size();
   batch.samples = placed.samples;
   std::vector<Unread> bad;
+  std::vector<Opened> opened;
   std::int64_t left_out = 0;
   for (std::int64_t read = 0; read < placed.samples; ++read) {
     const std::int64_t at = read - left_out;
@@ -127,7 +128,7 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
       const std::int64_t place_in_order = size > 0 ? (placed.first + read + tried) % size : placed.first + read;
       const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
       try {
-        read_sample(number, placed.epoch, at, placed.samples, batch);
+        read_sample(number, placed.epoch, at, placed.samples, batch, opened);
         break;
       } catch (const SampleError& error) {
         if (options_.strict || size == 0) throw;
@@ -139,11 +140,27 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
     }
   }
   if (left_out > 0) shorten(batch, placed.samples - left_out, placed.samples);
+  batch.windows = nullptr;
+  if (leaves_x_out_)
+    batch.windows = [samples = std::make_shared<const std::vector<Opened>>(std::move(opened)), dtype = spec_.x_dtype](
+                        const Box& window, std::byte* out) {
+      const Box part(without_first(window.lo), without_first(window.hi));
+      for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype)) {
+        const Opened& from = (*samples)[static_cast<std::size_t>(n)];
+        read_x(*from.sample, from.view, part, dtype, out);
+      }
+    };
   return bad;
 }
 
-void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch) const {
-  const auto sample = dataset_->open(number);
+void Loader::leave_x_out() {
+  OUTSIZE_CHECK(threads_.empty());
+  leaves_x_out_ = spec_.x_classes == 0;
+}
+
+void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch,
+                         std::vector<Opened>& opened) const {
+  auto sample = dataset_->open(number);
   const Dims x = sample->x_extents(), y = sample->y_extents();
   const Dims x_wanted = without_first(spec_.x_shape), y_wanted = without_first(spec_.y_shape);
   if (x.rank() != x_wanted.rank() || (x.rank() > 0 && x[0] != x_wanted[0]))
@@ -160,17 +177,21 @@ void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t a
   if (at == 0) {
     batch.x_shape = with_first(samples, x_seen);
     batch.y_shape = with_first(samples, y_seen);
-    batch.x.resize(static_cast<std::size_t>(samples * x_bytes));
+    batch.x.resize(leaves_x_out_ ? 0 : static_cast<std::size_t>(samples * x_bytes));
     batch.y.resize(static_cast<std::size_t>(samples * y_bytes));
   }
-  std::byte* x_out = batch.x.data() + at * x_bytes;
   std::byte* y_out = batch.y.data() + at * y_bytes;
-  read_x(*sample, view, Box::whole(x_seen), spec_.x_dtype, x_out);
   read_y(*sample, y_view, Box::whole(y_seen), spec_.y_dtype, spec_.ignored_label.value_or(0), y_out);
-  if (spec_.x_classes > 0)
-    check_integers(number, x_out, x_seen.product(), "token", spec_.x_classes, {}, "tokens of its vocabulary");
   if (spec_.classes > 0)
     check_integers(number, y_out, y_seen.product(), "label", spec_.classes, spec_.ignored_label, "classes (--classes)");
+  if (leaves_x_out_) {
+    opened.push_back({std::move(sample), view});
+    return;
+  }
+  std::byte* x_out = batch.x.data() + at * x_bytes;
+  read_x(*sample, view, Box::whole(x_seen), spec_.x_dtype, x_out);
+  if (spec_.x_classes > 0)
+    check_integers(number, x_out, x_seen.product(), "token", spec_.x_classes, {}, "tokens of its vocabulary");
 }
 
 void Loader::check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::string_view element,

@@ -53,6 +53,11 @@ class Loader {
   // How many samples batch `step` has; the same as batch() fills, without making it.
   std::int64_t samples_of(std::int64_t step) const;
 
+  // From here on batches leave x out and have a reader of its windows instead, which opens what it reads once. A sample whose
+  // labels can be read but whose x cannot shows in the reader, and is not replaced. Before the first batch; nothing where x holds
+  // tokens.
+  void leave_x_out();
+
   // Batch `step`, valid until the next call. Quick when steps follow each other; any other step seeks first. An error that a thread
   // met while making this batch is thrown here.
   const Batch& batch(std::int64_t step);
@@ -66,8 +71,7 @@ class Loader {
   // How many different samples could not be read, in the batches that batch() has given.
   std::int64_t skipped() const { return static_cast<std::int64_t>(bad_.size()); }
 
-  // What batch `step` shows of the dataset, for readers of windows of samples that are never whole in memory: the sample numbers in
-  // their order, and the view of a sample that has been opened.
+  // What batch `step` shows of the dataset: the sample numbers in their order, and the view of a sample that has been opened.
   std::vector<std::int64_t> sample_numbers(std::int64_t step) const;
   View view_of(const Sample& sample, std::int64_t number, std::int64_t step) const;
 
@@ -87,9 +91,16 @@ class Loader {
     std::int64_t samples = 0;
   };
 
+  // A sample of a batch whose x was left out.
+  struct Opened {
+    std::unique_ptr<Sample> sample;
+    View view;
+  };
+
   Placed place(std::int64_t step) const;
   std::shared_ptr<const Order> order_of(std::int64_t epoch) const;
-  void read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch) const;
+  void read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch,
+                   std::vector<Opened>& opened) const;
   void check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::string_view element, std::int64_t limit,
                       std::optional<std::int64_t> ignored, std::string_view counted) const;
   bool threaded() const { return options_.threads > 0; }
@@ -103,6 +114,7 @@ class Loader {
   std::shared_ptr<const Dataset> dataset_;
   BatchSpec spec_;
   LoaderOptions options_;
+  bool leaves_x_out_ = false;
   std::set<std::int64_t> bad_;
   double waited_seconds_ = 0;
 

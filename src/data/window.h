@@ -1,8 +1,14 @@
 #pragma once
 
+#include <cstddef>
+#include <functional>
+
 #include "base/box.h"
 
 namespace outsize {
+
+// Writes a window of a value, dense and row-major in its dtype. For one thread at a time.
+using WindowReader = std::function<void(const Box& window, std::byte* out)>;
 
 // Calls row(offset, count) for each row of `box`, in order: its first element's place in a dense row-major value of `shape`, and
 // how many elements follow each other there. A value of rank 0 is one row of one element.

@@ -10,8 +10,15 @@
 
 namespace outsize {
 
-enum class Tier : std::uint8_t { device, host, disk };
+enum class Tier : std::uint8_t {
+  device,
+  host,
+  disk,
+  source,  // of the data: inputs that are read from it window by window; it takes no bytes of the run
+};
 std::string_view name_of(Tier tier);
+// Whether what is there has an address.
+constexpr bool in_memory(Tier tier) { return tier == Tier::device || tier == Tier::host; }
 
 // A pass: a list of ops run tile by tile. The driver is one value of the pass; its grid cuts it into tiles. In each tile,
 //   - what the driver's tile needs upstream is computed by gather (windows, with halo),
@@ -85,7 +92,8 @@ struct Plan {
 // The text form, one step a line; round-trips, and can be written by hand:
 //
 //   plan skeleton by hand
-//   stream x host
+//   stream x source
+//   stream z host
 //   run conv1
 //   run conv1.weight.sgd host
 //   out z disk

@@ -30,6 +30,7 @@ struct PlanRequest {
   std::int64_t disk_budget = 0;
   std::map<std::string, Tier> homes = {};                        // of persistent values, where the run has given them one
   bool spill = false;                                            // values may wait on disk
+  bool windows = false;                                          // inputs may be read from the data window by window
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
   const OpCosts* costs = nullptr;                                // where they are known
   PlannerOptions options = {};                                   // that the user gave

@@ -15,6 +15,7 @@ std::string_view name_of(Tier tier) {
     case Tier::device: return "device";
     case Tier::host: return "host";
     case Tier::disk: return "disk";
+    case Tier::source: return "source";
   }
   return "?";
 }
@@ -78,7 +79,7 @@ class PlanParser {
       }
     } else if (word == "stream") {
       const ValueId id = value(cursor);
-      plan_.home[id] = tier(cursor);
+      plan_.home[id] = home(cursor);
     } else if (word == "run") {
       const OpId id = op(cursor);
       run(id, cursor.at_end() ? Tier::device : tier(cursor));
@@ -130,12 +131,15 @@ class PlanParser {
     for (const Op& o : graph_.ops()) names.push_back(o.name);
     user_error("graph {} has no op '{}'{}", graph_.name, name, did_you_mean(name, names));
   }
-  Tier tier(LineCursor& cursor) {
-    const std::string_view name = cursor.name("a tier: host or disk");
-    if (name == "host") return Tier::host;
-    if (name == "disk") return Tier::disk;
-    if (name == "device") return Tier::device;
-    user_error("expected a tier (host or disk), found '{}'", name);
+  Tier tier(LineCursor& cursor) { return one_of({Tier::host, Tier::disk, Tier::device}, "host or disk", cursor); }
+  Tier home(LineCursor& cursor) {
+    return one_of({Tier::host, Tier::disk, Tier::source, Tier::device}, "host, disk or source", cursor);
+  }
+  Tier one_of(std::initializer_list<Tier> tiers, std::string_view expected, LineCursor& cursor) {
+    const std::string_view name = cursor.name(fmt::format("a tier: {}", expected));
+    for (const Tier tier : tiers)
+      if (name == name_of(tier)) return tier;
+    user_error("expected a tier ({}), found '{}'", expected, name);
   }
   template <class Item>
   void list(LineCursor& cursor, Item&& item) {

@@ -15,6 +15,14 @@ std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
 
 constexpr double kNever = 1e300;
 
+// An input that would take much host memory is better read again wherever it is needed.
+bool comes_from_data(const PlanRequest& request, ValueId id) {
+  constexpr std::int64_t kMuch = 64 << 20, kParts = 8;  // of the budget
+  const Value& value = request.graph.value(id);
+  const std::int64_t much = request.host_budget == 0 ? kMuch : std::min(kMuch, request.host_budget / kParts);
+  return request.windows && value.role == Role::input && stored_bytes(request.storage, value.type, value.type.shape) > much;
+}
+
 // Tries the tiles of one pass.
 class PassFitter {
  public:
@@ -213,7 +221,8 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
   if (choice.stream != TiledChoice::Stream::none)
     for (ValueId value : streamable(graph, plan, later))
-      if (choice.stream == TiledChoice::Stream::all || !graph.value(value).producer) plan.home[value] = Tier::host;
+      if (choice.stream == TiledChoice::Stream::all || !graph.value(value).producer)
+        plan.home[value] = comes_from_data(request, value) ? Tier::source : Tier::host;
   const bool host_fits = fit_host(request, plan, result.host_bytes);
   if (host_needed) *host_needed = result.host_bytes;
 

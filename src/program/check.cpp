@@ -72,7 +72,7 @@ class ProgramChecker {
     if (!placed(piece)) fail("{} of {} has no offset", piece.label, value.name);
     if (piece.type != value.type)
       fail("{}, which is {}, is bound to {}, which is {}", value.name, to_string(value.type), piece.label, to_string(piece.type));
-    if (piece.bytes < stored_bytes(program_.storage, value.type, value.type.shape))
+    if (piece.tier != Tier::source && piece.bytes < stored_bytes(program_.storage, value.type, value.type.shape))
       fail("{} is bound to {}, whose {} bytes cannot hold it", value.name, piece.label, piece.bytes);
     return binding.piece;
   }
@@ -81,7 +81,7 @@ class ProgramChecker {
 
   void check_pieces() const {
     for (const Piece& piece : program_.pieces) {
-      if (piece.bytes < 0) fail("{} has {} bytes", piece.label, piece.bytes);
+      if (piece.bytes < 0 || (piece.tier == Tier::source && piece.bytes > 0)) fail("{} has {} bytes", piece.label, piece.bytes);
       if (piece.value && piece.type != graph_.value(piece.value).type)
         fail("{} is typed {}, but its value is {}", piece.label, to_string(piece.type), to_string(graph_.value(piece.value).type));
       if (placed(piece) && !piece.persistent &&
@@ -98,8 +98,9 @@ class ProgramChecker {
   void check_peaks(std::int64_t device_budget) const {
     std::int64_t peaks[3] = {0, 0, 0};
     for (const Piece& piece : program_.pieces) {
+      if (!placed(piece) || piece.tier == Tier::source) continue;
       std::int64_t& peak = peaks[static_cast<std::size_t>(piece.tier)];
-      if (placed(piece)) peak = std::max(peak, piece.offset + piece.bytes);
+      peak = std::max(peak, piece.offset + piece.bytes);
     }
     for (std::size_t tier = 0; tier < 3; ++tier)
       if (peaks[tier] != program_.peak_bytes[tier])
@@ -242,7 +243,7 @@ class ProgramChecker {
       if (holds.lo[i] < 0 || holds.hi[i] > piece.type.shape[i])
         fail("{} takes {} as holding {}, outside {}", here(), piece.label, to_string(holds), to_string(piece.type));
     const std::int64_t bytes = stored_bytes(program_.storage, piece.type, holds.shape());
-    if (bytes > piece.bytes)
+    if (piece.tier != Tier::source && bytes > piece.bytes)
       fail("{} takes {} as holding {}: {} bytes in a piece of {}", here(), piece.label, to_string(holds), bytes, piece.bytes);
   }
 
@@ -254,7 +255,8 @@ class ProgramChecker {
     };
     const auto moves = [&](Tier from, Tier to) {
       count_is(1, 1);
-      if (tier(reads_[0]) != from || tier(writes_[0]) != to)
+      const bool read = tier(reads_[0]) == from || (from == Tier::disk && tier(reads_[0]) == Tier::source);
+      if (!read || tier(writes_[0]) != to)
         fail("{} moves from {} to {}", here(), name_of(tier(reads_[0])), name_of(tier(writes_[0])));
       expect_same_box();
     };

@@ -25,7 +25,10 @@ PieceId Emitter::new_piece(std::string label, ValueId value, Tier tier, const Bo
   piece.value = value;
   piece.type = graph_.value(value).type;
   piece.tier = tier;
-  piece.bytes = stored_bytes(options_.storage, piece.type, box.shape());
+  if (tier == Tier::source)
+    piece.offset = 0;
+  else
+    piece.bytes = stored_bytes(options_.storage, piece.type, box.shape());
   program_.pieces.push_back(std::move(piece));
   return PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
 }
@@ -136,7 +139,7 @@ void Emitter::run(const RunStep& step) {
   append(std::move(instruction));
 }
 
-// An update of values that live in a lower tier, by the host: what lies on disk passes through host memory.
+// An update of values that live in a lower tier, by the host: what has no address passes through host memory.
 void Emitter::run_on_host(const RunStep& step) {
   const Op& op = graph_.op(step.op);
   Instruction instruction;
@@ -145,9 +148,9 @@ void Emitter::run_on_host(const RunStep& step) {
   instruction.recompute = !first_run(step.op);
   for (ValueId input : op.inputs) {
     const Operand lower = whole_operand(place(input).lower, input);
-    const bool disk = program_.piece(lower.piece).tier == Tier::disk;
-    instruction.reads.push_back(disk ? staging_for(input, lower) : lower);
-    if (disk) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {lower}, .writes = {instruction.reads.back()}});
+    const bool staged = !in_memory(program_.piece(lower.piece).tier);
+    instruction.reads.push_back(staged ? staging_for(input, lower) : lower);
+    if (staged) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {lower}, .writes = {instruction.reads.back()}});
   }
   std::vector<std::pair<Operand, Operand>> to_disk;
   for (std::size_t o = 0; o < op.outputs.size(); ++o) {
@@ -184,9 +187,9 @@ void Emitter::store_lower(ValueId value, const Operand& from, const Operand& to)
 }
 
 void Emitter::load_lower(ValueId value, const Operand& from, const Operand& to) {
-  const bool disk = program_.piece(from.piece).tier == Tier::disk;
-  const Operand host = disk ? staging_for(value, to) : from;
-  if (disk) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {from}, .writes = {host}});
+  const bool staged = !in_memory(program_.piece(from.piece).tier);
+  const Operand host = staged ? staging_for(value, to) : from;
+  if (staged) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {from}, .writes = {host}});
   append({.action = Action::copy_in, .lane = Lane::copy_in, .reads = {host}, .writes = {to}});
 }
 

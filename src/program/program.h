@@ -23,7 +23,7 @@ struct Piece {
   ValueId value;      // none for workspace
   ValueType type;
   Tier tier = Tier::device;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  // none of a source
   std::int64_t offset = -1;
   std::int32_t first = -1;  // positions in Program::instructions, both inclusive
   std::int32_t last = -1;
@@ -46,7 +46,7 @@ enum class Action : std::uint8_t {
   copy_out,  // device → host
   copy_in,   // host → device
   disk_out,  // host → disk
-  disk_in,   // disk → host
+  disk_in,   // disk or source → host
 };
 std::string_view name_of(Action action);
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "backend/host_memory.h"
@@ -27,7 +28,7 @@ struct Access {
   const MovingBox* moving_holds = nullptr;
   const MovingBox* moving_box = nullptr;
   const ValueType* type = nullptr;
-  std::byte* memory = nullptr;  // of the piece; nullptr on disk
+  std::byte* memory = nullptr;  // of the piece; nullptr where it has no address
   std::int64_t offset = 0;      // of the piece in its tier
 
   Box holds(std::int64_t iteration) const { return moving_holds->at(iteration); }
@@ -53,6 +54,7 @@ struct PreparedInstruction {
   Box owned;
   // everything else; of a zero, all that is filled
   CopyPlan plan;
+  Box window;  // that is read from a source
 };
 
 }  // namespace
@@ -74,6 +76,7 @@ struct Executor::Impl {
   template <class Pointers, class Body>
   void for_each_range(const std::vector<Access>& accesses, const Pointers& pointers, const std::vector<Box>& boxes,
                       Body&& body) const;
+  void begin_sources();
   void begin_check();
   const std::byte* view(const Access& access, std::int64_t iteration) const;
 
@@ -83,6 +86,7 @@ struct Executor::Impl {
   void run_one(std::int32_t index, std::int64_t iteration);
   void execute_checked(PreparedInstruction& prepared);
   void execute(PreparedInstruction& prepared);
+  void read_source(const PreparedInstruction& prepared);
 
   PieceId bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const;
   void check_size(ValueId value, std::size_t bytes) const;
@@ -94,6 +98,8 @@ struct Executor::Impl {
   Schedule schedule;
   std::shared_ptr<Memory> memory;
   std::vector<PreparedInstruction> prepared;
+  std::map<PieceId, WindowReader> sources;
+  std::vector<std::byte> window;  // of a source, before it is stored
   std::unique_ptr<DebugMemory> debug;
   std::unique_ptr<SpillCheck> check;
   Trace trace;
@@ -114,11 +120,12 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
   check_memory();
   prepared.reserve(program.instructions.size());
   for (std::size_t i = 0; i < program.instructions.size(); ++i) prepared.push_back(prepare(static_cast<std::int32_t>(i)));
+  begin_sources();
   if (options.check_spill) begin_check();
   if (options.trace) trace.events.resize(static_cast<std::size_t>(schedule.events));
   std::array<bool, kLanes> used{};
   if (options.debug_memory) {
-    const std::array<Arena*, 3> by_tier{memory->arena(Tier::device), memory->arena(Tier::host), nullptr};
+    const std::array<Arena*, 4> by_tier{memory->arena(Tier::device), memory->arena(Tier::host), nullptr, nullptr};
     debug = std::make_unique<DebugMemory>(graph, program, schedule, by_tier, options.canary_bytes);
   } else {
     for (std::size_t lane = 0; lane < kLanes; ++lane) used[lane] = schedule.totals[lane] > 0;
@@ -129,6 +136,7 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
 void Executor::Impl::check_memory() const {
   for (const Piece& piece : program.pieces) {
     const auto tier = static_cast<std::size_t>(piece.tier);
+    if (piece.tier == Tier::source) continue;
     if (piece.first < 0 && piece.offset < 0) continue;  // never used, so it has no place
     if (piece.offset < 0 || piece.bytes < 0 || piece.offset + piece.bytes > program.peak_bytes[tier])
       internal_error("piece '{}' ({} bytes at {}) lies outside the {} arena of {} bytes", piece.label, piece.bytes, piece.offset,
@@ -140,7 +148,7 @@ void Executor::Impl::check_memory() const {
 Access Executor::Impl::access(const Operand& operand) const {
   const Piece& piece = program.piece(operand.piece);
   Access access{operand.piece, &program.boxes[operand.holds], &program.boxes[operand.box], &piece.type, nullptr, piece.offset};
-  if (piece.tier != Tier::disk) access.memory = at(piece.tier, piece.offset);
+  if (in_memory(piece.tier)) access.memory = at(piece.tier, piece.offset);
   return access;
 }
 
@@ -187,7 +195,8 @@ void Executor::Impl::check_access(const Access& access, std::int32_t index) cons
   const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
   for (const std::int64_t iteration : {std::int64_t{0}, last}) {
     const Box holds = access.holds(iteration), box = access.box(iteration);
-    if (stored_bytes(program.storage, piece.type, holds.shape()) > piece.bytes || !holds.contains(box))
+    const bool fits = piece.tier == Tier::source || stored_bytes(program.storage, piece.type, holds.shape()) <= piece.bytes;
+    if (!fits || !holds.contains(box))
       internal_error("{}: piece '{}' of {} bytes is said to hold {}, of which {} is used", describe(graph, program, index),
                      piece.label, piece.bytes, to_string(holds), to_string(box));
     if (program.instructions[static_cast<std::size_t>(index)].action != Action::kernel || box.empty()) continue;
@@ -228,6 +237,7 @@ void Executor::Impl::place(PreparedInstruction& made, std::int64_t iteration) co
     default: {
       const Access &from = made.reads[0], &to = made.writes[0];
       made.plan = plan_copy(program.storage, from.type->format, from.holds(iteration), to.holds(iteration), from.box(iteration));
+      if (program.piece(from.piece).tier == Tier::source) made.window = from.box(iteration);
       return;
     }
   }
@@ -242,6 +252,19 @@ void Executor::Impl::for_each_range(const std::vector<Access>& accesses, const P
     const std::int64_t bytes = stored_bytes(program.storage, *accesses[i].type, boxes[i].shape());
     body(accesses[i].piece, pointers[i] - accesses[i].memory, {pointers[i], static_cast<std::size_t>(bytes)});
   }
+}
+
+void Executor::Impl::begin_sources() {
+  for (const Binding& binding : program.inputs)
+    if (program.piece(binding.piece).tier == Tier::source) sources[binding.piece];
+  std::int64_t most = 0;
+  for (const PreparedInstruction& made : prepared)
+    if (made.instruction->action == Action::disk_in && sources.contains(made.reads[0].piece)) {
+      const Access& to = made.writes[0];
+      OUTSIZE_CHECK(to.holds(0) == made.window);  // the staging piece holds the window and nothing else
+      if (!stored_dense(program.storage, *to.type)) most = std::max(most, made.window.elements() * size_of(to.type->dtype));
+    }
+  window.resize(static_cast<std::size_t>(most));
 }
 
 // Boxes move evenly from iteration to iteration, so that two tell of all.
@@ -301,12 +324,22 @@ void Executor::Impl::execute(PreparedInstruction& made) {
   const std::int64_t element_bytes = size_of(from.type->dtype);
   switch (instruction.action) {
     case Action::disk_out: return memory->spill()->write_box(made.plan, element_bytes, from.memory, to.offset);
-    case Action::disk_in: return memory->spill()->read_box(made.plan, element_bytes, from.offset, to.memory);
+    case Action::disk_in:
+      if (program.piece(from.piece).tier == Tier::source) return read_source(made);
+      return memory->spill()->read_box(made.plan, element_bytes, from.offset, to.memory);
     case Action::combine:
       if (instruction.combine == Combine::sum) return backend.add(made.plan, from.type->dtype, from.memory, to.memory);
       return combine_into(instruction.combine, from.type->dtype, to.memory, from.memory, made.plan.length);
     default: return backend.copy(instruction.lane, made.plan, element_bytes, from.memory, to.memory);
   }
+}
+
+void Executor::Impl::read_source(const PreparedInstruction& made) {
+  const Access &from = made.reads[0], &to = made.writes[0];
+  const WindowReader& read = sources.at(from.piece);
+  if (stored_dense(program.storage, *to.type)) return read(made.window, to.memory);
+  read(made.window, window.data());
+  store_dense(program.storage, {to.type->dtype, made.window.shape(), to.type->format}, window.data(), to.memory);
 }
 
 void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {
@@ -362,6 +395,8 @@ void Executor::Impl::run_in_issue_order() {
 }
 
 void Executor::Impl::step() {
+  for (const auto& [piece, reader] : sources)
+    if (!reader) user_error("value {} of program {} has no source", program.piece(piece).label, program.name);
   step_start = Clock::now();
   lanes->run();
   trace.seconds = std::chrono::duration<double>(Clock::now() - step_start).count();
@@ -402,6 +437,8 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
   const PieceId id = impl_->bound_piece(value, impl_->program.inputs, "input");
   const Piece& piece = impl_->program.piece(id);
   impl_->check_size(value, data.size());
+  if (piece.tier == Tier::source)
+    user_error("value {} comes from its source window by window, and is never written whole", impl_->graph.value(value).name);
   if (piece.offset < 0) return;  // nothing in the program reads it
   store_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<const std::byte> part) {
     if (piece.tier == Tier::disk)
@@ -410,6 +447,15 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
       std::memcpy(impl_->at(piece.tier, piece.offset + offset), part.data(), part.size());
     if (impl_->check) impl_->check->note(id, offset, part);
   });
+}
+
+bool Executor::takes_windows(ValueId value) const {
+  return impl_->program.piece(impl_->bound_piece(value, impl_->program.inputs, "input")).tier == Tier::source;
+}
+
+void Executor::source(ValueId value, WindowReader reader) {
+  if (!takes_windows(value)) user_error("value {} is not streamed from a source", impl_->graph.value(value).name);
+  impl_->sources.at(impl_->bound_piece(value, impl_->program.inputs, "input")) = std::move(reader);
 }
 
 void Executor::read(ValueId value, std::span<std::byte> data) const {

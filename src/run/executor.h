@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/interface.h"
+#include "data/window.h"
 #include "program/program.h"
 #include "run/memory.h"
 
@@ -49,11 +50,16 @@ class Executor {
   // Writes an input or persistent value before a step; `data` is dense row-major in the value's dtype. Throws UserError when the
   // size is wrong or the value is not an input.
   void write(ValueId value, std::span<const std::byte> data);
+  // Whether the program takes this input window by window from its source.
+  bool takes_windows(ValueId value) const;
+  // The source of such an input, from the next step on; a step calls it from one thread at a time. Throws UserError when the value
+  // is no input that takes_windows().
+  void source(ValueId value, WindowReader reader);
   // Reads an output or persistent value after a step into dense row-major `data`.
   void read(ValueId value, std::span<std::byte> data) const;
 
   // Runs the program once. Errors of any lane are rethrown here: of a spill file that cannot be read or written as UserError, of a
-  // value that was changed in a lower tier, where that is checked, as InternalError.
+  // value that was changed in a lower tier, where that is checked, as InternalError, of a source whatever it throws.
   void step();
 
   const Trace& trace() const;

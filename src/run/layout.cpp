@@ -11,10 +11,6 @@ namespace {
 // Stored elements that pass through one buffer at a time; it should stay in the second-level cache.
 constexpr std::int64_t kBuffer = 1 << 14;
 
-bool is_row_major(const StorageRule& rule, const ValueType& type) {
-  return type.format == Format::plain || rule.channel_block == 1;
-}
-
 // Callers' memory may lie at any address, so its words are moved by memcpy, which compiles to plain moves.
 
 // A range of positions of one block of channels of one sample.
@@ -42,6 +38,17 @@ void for_each_part(const StorageRule& rule, const ValueType& type, Body&& body) 
       }
 }
 
+// Writes the stored form of a part to `to`.
+template <class Word>
+void store_part(const Part& part, std::int64_t block, const std::byte* dense, std::byte* to) {
+  constexpr std::int64_t kWord = sizeof(Word);
+  std::memset(to, 0, static_cast<std::size_t>(part.positions * block * kWord));
+  for (std::int64_t c = 0; c < part.channels; ++c) {
+    const std::byte* const from = dense + (part.dense + c * part.plane) * kWord;
+    for (std::int64_t p = 0; p < part.positions; ++p) std::memcpy(to + (p * block + c) * kWord, from + p * kWord, kWord);
+  }
+}
+
 template <class Word>
 void store_words(const StorageRule& rule, const ValueType& type, const std::byte* dense,
                  const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) {
@@ -49,12 +56,7 @@ void store_words(const StorageRule& rule, const ValueType& type, const std::byte
   const std::int64_t block = rule.channel_block;
   std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
   for_each_part(rule, type, [&](const Part& part) {
-    std::fill_n(buffer.begin(), part.positions * block, Word{0});
-    for (std::int64_t c = 0; c < part.channels; ++c) {
-      const std::byte* const from = dense + (part.dense + c * part.plane) * kWord;
-      for (std::int64_t p = 0; p < part.positions; ++p)
-        std::memcpy(&buffer[static_cast<std::size_t>(p * block + c)], from + p * kWord, kWord);
-    }
+    store_part<Word>(part, block, dense, std::as_writable_bytes(std::span(buffer)).data());
     const auto words = std::span(buffer).first(static_cast<std::size_t>(part.positions * block));
     sink(part.stored * kWord, std::as_bytes(words));
   });
@@ -79,9 +81,28 @@ void load_words(const StorageRule& rule, const ValueType& type, std::byte* dense
 
 }  // namespace
 
+bool stored_dense(const StorageRule& rule, const ValueType& type) {
+  return type.format == Format::plain || rule.channel_block == 1;
+}
+
+void store_dense(const StorageRule& rule, const ValueType& type, const std::byte* dense, std::byte* stored) {
+  if (stored_dense(rule, type)) {
+    std::memcpy(stored, dense, static_cast<std::size_t>(type.elements() * size_of(type.dtype)));
+    return;
+  }
+  for_each_part(rule, type, [&](const Part& part) {
+    std::byte* const to = stored + part.stored * size_of(type.dtype);
+    switch (size_of(type.dtype)) {
+      case 1: return store_part<std::uint8_t>(part, rule.channel_block, dense, to);
+      case 4: return store_part<std::uint32_t>(part, rule.channel_block, dense, to);
+      default: return store_part<std::uint64_t>(part, rule.channel_block, dense, to);
+    }
+  });
+}
+
 void store_dense(const StorageRule& rule, const ValueType& type, std::span<const std::byte> dense,
                  const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) {
-  if (is_row_major(rule, type)) return sink(0, dense);
+  if (stored_dense(rule, type)) return sink(0, dense);
   switch (size_of(type.dtype)) {
     case 1: return store_words<std::uint8_t>(rule, type, dense.data(), sink);
     case 4: return store_words<std::uint32_t>(rule, type, dense.data(), sink);
@@ -91,7 +112,7 @@ void store_dense(const StorageRule& rule, const ValueType& type, std::span<const
 
 void load_dense(const StorageRule& rule, const ValueType& type, std::span<std::byte> dense,
                 const std::function<void(std::int64_t, std::span<std::byte>)>& source) {
-  if (is_row_major(rule, type)) return source(0, dense);
+  if (stored_dense(rule, type)) return source(0, dense);
   switch (size_of(type.dtype)) {
     case 1: return load_words<std::uint8_t>(rule, type, dense.data(), source);
     case 4: return load_words<std::uint32_t>(rule, type, dense.data(), source);

@@ -213,11 +213,11 @@ class Measuring {
   }
 
   Tier tier_of(const Operand& operand) const { return program_.piece(operand.piece).tier; }
-  // Where an operand lies in its arena; a copy's on disk lies in none.
+  // Where an operand lies in its arena; a copy's on disk or in a source lies in none.
   std::optional<Interval> range_of(const Operand& operand) const {
     const Piece& piece = program_.piece(operand.piece);
     const Box& box = program_.boxes[operand.box].start;
-    if (piece.tier == Tier::disk || box.empty()) return std::nullopt;
+    if (!in_memory(piece.tier) || box.empty()) return std::nullopt;
     const std::int64_t first = stored_offset(program_.storage, piece.type.format, program_.boxes[operand.holds].start, box.lo);
     const std::int64_t begin = piece.offset + first * size_of(piece.type.dtype);
     return Interval{begin, std::min(begin + bytes_of(operand), piece.offset + piece.bytes)};

@@ -23,8 +23,8 @@ class Memory {
   Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, const std::string& spill_directory);
 
   const Sizes& sizes() const { return sizes_; }
-  // nullptr where the tier has no bytes, and for the disk.
-  Arena* arena(Tier tier) const { return tier == Tier::disk ? nullptr : arenas_[static_cast<std::size_t>(tier)].get(); }
+  // nullptr where the tier has no bytes, or none with an address.
+  Arena* arena(Tier tier) const { return in_memory(tier) ? arenas_[static_cast<std::size_t>(tier)].get() : nullptr; }
   SpillFile* spill() const { return spill_.get(); }
   // One past the highest byte of a tier that was ever written.
   std::int64_t touched_bytes(Tier tier) const;

@@ -41,6 +41,7 @@ PlanRequest request_of(const Graph& graph, Backend& backend, const Profile& prof
           .disk_budget = options.budgets.disk,
           .homes = homes_of(options.layout),
           .spill = options.budgets.spill,
+          .windows = options.windows,
           .workspace = [&backend](const Call& call) {  // one that is too large as a whole will run in tiles, or be refused
             return backend.takes(call) ? backend.kernel(call)->workspace_bytes() : 0;
           }};

@@ -31,6 +31,7 @@ struct PrepareOptions {
   std::string plan_text;  // instead: a plan in the text form …
   std::string plan_file;  // … and what to call it in messages
   Budgets budgets;
+  bool windows = false;                      // inputs may be read from the data window by window
   const PersistentLayout* layout = nullptr;  // of the run that this is a further program of
 };
 

@@ -125,6 +125,24 @@ void refuse_file(const SafetensorsFile& file, const std::vector<std::string>& mi
   user_error("{}: does not fit the model: {}; --partial takes what fits", file.path(), fmt::join(lines, "; "));
 }
 
+// Gives a step an input that is in memory as `whole` or, where that is empty, read by `windows`.
+void give(Executor& executor, ValueId id, const ValueType& type, const std::vector<std::byte>& whole,
+          const WindowReader& windows = nullptr) {
+  if (!executor.takes_windows(id)) {
+    if (!windows) return executor.write(id, whole);
+    std::vector<std::byte> read = buffer_for(type);
+    windows(Box::whole(type.shape), read.data());
+    return executor.write(id, read);
+  }
+  if (windows) return executor.source(id, windows);
+  executor.source(id, [&whole, shape = type.shape, bytes = size_of(type.dtype)](const Box& window, std::byte* out) {
+    for_each_row(shape, window, [&](std::int64_t offset, std::int64_t count) {
+      std::memcpy(out, whole.data() + offset * bytes, static_cast<std::size_t>(count * bytes));
+      out += count * bytes;
+    });
+  });
+}
+
 TensorEntry entry_of(std::string name, const ValueType& type) {
   return {std::move(name), element_type_of(type.dtype), type.shape, 0};
 }
@@ -231,8 +249,8 @@ Trainer::Entry& Trainer::run(StepKind kind, const Batch& batch, std::int64_t sam
   const auto number = [&](ValueId value, double content) {
     if (value) executor.write(value, scalar_bytes(step.graph.value(value).type.dtype, content));
   };
-  executor.write(step.x, batch.x);
-  executor.write(step.y, batch.y);
+  give(executor, step.x, step.graph.value(step.x).type, batch.x, batch.windows);
+  give(executor, step.y, step.graph.value(step.y).type, batch.y);
   number(step.loss_gradient, samples == batch.samples ? 1 : static_cast<double>(batch.samples) / static_cast<double>(samples));
   number(step.learning_rate, learning_rate);
   const auto made = static_cast<std::uint64_t>(steps_);

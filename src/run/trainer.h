@@ -54,6 +54,9 @@ class Trainer {
           bool check_spill = false);
   ~Trainer();
 
+  // Whether the first program takes x window by window, so that batches had better leave it out. Programs take either.
+  bool takes_windows() const { return main_->executor->takes_windows(main().x); }
+
   // One step on `batch`, and on those given to accumulate() since the last; returns its loss. The batches of a step together have
   // `samples` samples (0: those of `batch`), and count by theirs. Random numbers are keyed by the seed, the number of steps before
   // this one and the number of batches before this one in the step.

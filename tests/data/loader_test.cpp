@@ -150,6 +150,35 @@ TEST(Loader, DamagedSamplesAreReplacedByTheNext) {
   EXPECT_EQ(loader.skipped(), 3);
 }
 
+// Any window of a batch whose x was left out is that part of x, whatever was replaced, left out, cropped or mirrored in it.
+TEST(Loader, WindowsOfWhatWasLeftOut) {
+  const auto data = std::make_shared<Numbers>(11);
+  data->bad = {4, 5, 9};
+  for (const bool replace : {true, false}) {
+    LoaderOptions options{.replace = replace, .augment = {true, true}, .seed = 9, .warn = [](std::string_view) {}};
+    Loader whole(data, kSpec, options), parts(data, kSpec, options);
+    parts.leave_x_out();
+    for (std::int64_t step = 0; step < 8; ++step) {
+      const Batch &expected = whole.batch(step), &found = parts.batch(step);
+      EXPECT_FALSE(expected.windows);
+      EXPECT_TRUE(found.x.empty());
+      EXPECT_EQ(found.x_shape, expected.x_shape);
+      EXPECT_EQ(found.y, expected.y);
+      EXPECT_EQ(found.samples, expected.samples);
+      const auto x = values(expected.x);
+      for (const Box& window : {Box::whole(expected.x_shape), Box({expected.samples - 1, 0, 1, 0}, {expected.samples, 1, 3, 3})}) {
+        std::vector<float> seen(static_cast<std::size_t>(window.elements()));
+        found.windows(window, std::as_writable_bytes(std::span(seen)).data());
+        auto next = seen.begin();
+        for_each_row(expected.x_shape, window, [&](std::int64_t offset, std::int64_t count) {
+          for (std::int64_t i = offset; i < offset + count; ++i) EXPECT_EQ(*next++, x[static_cast<std::size_t>(i)]);
+        });
+      }
+    }
+    EXPECT_EQ(parts.skipped(), 3);
+  }
+}
+
 TEST(Loader, ErrorsSurfaceWhereTheBatchIsAskedFor) {
   const auto data = std::make_shared<Numbers>(9);
   data->bad = {4};
