@@ -22,7 +22,7 @@ class Checker {
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
       const Value& value = graph_.value(ValueId(v));
       if (plan_.home_of(ValueId(v)) == Tier::source && (value.producer || value.role != Role::input))
-        user_error("plan: stream {} source: only inputs of the step come from the data", value.name);
+        fail_whole("stream {} source: only inputs of the step come from the data", value.name);
       if (!value.producer) (plan_.home_of(ValueId(v)) == Tier::device ? device_ : lower_)[static_cast<std::size_t>(v)] = true;
     }
     for (const Step& step : plan_.steps) {
