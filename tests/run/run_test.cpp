@@ -63,7 +63,12 @@ class Run : public testing::Test {
       const auto each = static_cast<std::ptrdiff_t>(bytes.size()) / batch.samples;
       return std::vector<std::byte>(bytes.begin() + from * each, bytes.begin() + to * each);
     };
-    Batch part{cut(batch.x), cut(batch.y), to - from, batch.x_shape, batch.y_shape};
+    Batch part;
+    part.x = cut(batch.x);
+    part.y = cut(batch.y);
+    part.samples = to - from;
+    part.x_shape = batch.x_shape;
+    part.y_shape = batch.y_shape;
     part.x_shape[0] = part.y_shape[0] = to - from;
     return part;
   }
