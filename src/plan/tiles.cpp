@@ -456,14 +456,21 @@ void PassTiles::settle_gradient(int dim, Line& line, ValueId value, bool owned_t
     for (Intervals& tile : tiles) tile.compute = tile.need;
     return;
   }
-  // Tile i completes what lies past the reach of the tiles below it; the rest flows on to tile i − 1, which runs after it.
-  std::int64_t reached = tiles[0].need.lo;
+  // Tile i completes what lies past the reach of the tiles below it; the rest flows on to tile i − 1, which runs after it, and
+  // through it further down where it reaches past that one too.
+  std::int64_t reached = extent(value, dim);
+  for (const Intervals& tile : tiles)
+    if (!tile.need.empty()) reached = std::min(reached, tile.need.lo);
   for (Intervals& tile : tiles) {
     const std::int64_t end = tile.need.empty() ? reached : std::max(reached, tile.need.hi);
     tile.compute = {reached, end};
-    if (!tile.need.empty() && tile.need.lo < reached) tile.carry = {tile.need.lo, std::min(tile.need.hi, reached)};
     tile.need = hull(tile.need, tile.compute);  // rows that nothing reaches are zero
     reached = end;
+  }
+  for (std::size_t i = tiles.size(); i-- > 0;) {
+    Intervals& tile = tiles[i];
+    if (i + 1 < tiles.size()) tile.need = hull(tile.need, tiles[i + 1].carry);
+    if (!tile.need.empty() && tile.need.lo < tile.compute.lo) tile.carry = {tile.need.lo, std::min(tile.need.hi, tile.compute.lo)};
   }
 }
 
