@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
+#include "plan/keep.h"
 #include "plan/lives.h"
 #include "plan/sft_graph.h"
 #include "plan/tiled.h"
@@ -249,6 +250,11 @@ class SftPlanner {
 
 }  // namespace
 
-Plan plan_sft(const PlanRequest& request) { return SftPlanner(request).make(); }
+Plan plan_sft(const PlanRequest& request) {
+  if (cut_of(request.graph) == Cut::space) return SftPlanner(request).make();
+  Plan plan = plan_keep(request);  // its segments are of maps: there is nothing to tile
+  plan.planner = "sft";
+  return plan;
+}
 
 }  // namespace outsize
