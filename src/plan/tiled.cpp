@@ -253,22 +253,16 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     Pass chosen = pass;
     std::int64_t least = std::numeric_limits<std::int64_t>::max(), bytes = 0;
     std::vector<Pass> forms;
-    if (choice.halo != TiledChoice::Halo::share) {
+    if (choice.halo == TiledChoice::Halo::share) {
+      forms.push_back(with_shared_rows(graph, pass));
+    } else {
       forms.push_back(pass);
       if (std::optional<Pass> pushed = with_pushed_gradients(graph, pass)) forms.push_back(std::move(*pushed));
     }
-    if (choice.halo != TiledChoice::Halo::overlap) forms.push_back(with_shared_rows(graph, pass));
     const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
     for (Pass& tried : forms) {
       PassTrial trial(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
-      bool fitted = false;
-      try {
-        fitted = cut_exactly(request, choice.cut, trial, tried);
-      } catch (const UserError&) {
-        // A form that this pass cannot have: an op takes its tiles from what the driver does not reach.
-        if (forms.size() == 1) throw;
-        continue;
-      }
+      const bool fitted = cut_exactly(request, choice.cut, trial, tried);
       least = std::min(least, trial.least());
       if (!fitted || trial.seconds() >= best) continue;
       best = trial.seconds();

@@ -55,8 +55,7 @@ struct TiledChoice {
   enum class Halo : std::uint8_t {
     overlap,  // rows that two tiles need are computed by both
     share,    // they are computed once and carried on
-    either,   // whichever is faster, pass by pass
-  } halo = Halo::either;
+  } halo = Halo::overlap;
   double most_seconds = std::numeric_limits<double>::infinity();                // a plan that takes longer is not wanted
   enum class Stream : std::uint8_t { none, inputs, all } stream = Stream::all;  // from host memory, of maps that only passes touch
   CutPass cut = cut_to_fastest;
@@ -86,7 +85,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
 
 // Which tiled plans are tried.
 struct TiledSearch {
-  TiledChoice::Halo halo = TiledChoice::Halo::either;
+  TiledChoice::Halo halo = TiledChoice::Halo::overlap;
   bool checkpoints = false;
   std::int64_t layers = 0;  // so many run tile by tile; 0: all those up to one after which maps are smaller, and all, are tried
   CutPass cut = cut_to_fastest;

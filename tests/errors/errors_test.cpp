@@ -81,6 +81,8 @@ class Errors : public testing::TestWithParam<Case> {
           "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\npass r.a driver=y grid=[1, 1, 2, 1] "
           "ops=[conv]\nrest\n");
     write("pass_after_update.plan", "plan tiny by hand\nrest\npass r.a driver=y grid=[1, 1, 2, 1] ops=[conv]\n");
+    write("pass_of_another_driver.plan",
+          "plan tiny by hand\nuntil loss.grad\npass r.a driver=labels grid=[2] ops=[loss.grad]\nrest\n");
     write("cuts_outside.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 8] ops=[conv]\nrest\n");
     write("cuts_twice.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 4] ops=[conv]\nrest\n");
     write("wide.graph", replaced(good, "f32[2, 3, 8, 8]", "f32[2, 3, 2000, 2000]"));
@@ -282,6 +284,8 @@ const Case kCases[]{
     {"plan_same_pass", "train good.graph --plan same_pass.plan", 2, "same_pass.plan:3: pass r.a: two passes have this name"},
     {"plan_pass_after_update", "train good.graph --plan pass_after_update.plan", 2,
      "outsize: pass_after_update.plan:3: pass r.a: op conv reads conv.weight after it was updated"},
+    {"plan_pass_of_another_driver", "train good.graph --plan pass_of_another_driver.plan", 2,
+     "pass r.a: op loss.grad takes its tiles from z, which the driver labels does not lead to; choose z as the driver"},
     {"plan_cuts_outside", "train good.graph --plan cuts_outside.plan", 2,
      "cuts_outside.plan:2: pass r.a: cuts.2 must ascend, each inside the 8 elements of dimension 2 of y; found [4, 8]"},
     {"plan_cuts_twice", "train good.graph --plan cuts_twice.plan", 2, "cuts.2 must ascend"},
