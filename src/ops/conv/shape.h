@@ -78,6 +78,25 @@ inline Box weight_box(const Dims& shape, Interval rows, Interval columns) {
 
 inline Box vector_box(Interval range) { return {{range.lo}, {range.hi}}; }
 
+// A value of a convolution in two calls.
+struct MovedBox {
+  const Box& from;
+  const Box& to;
+
+  std::int64_t by(int dim) const { return to.lo[dim] - from.lo[dim]; }
+};
+
+// Whether x, over which the windows slide, and y, which has one element a window, move by the same windows. `read`, of these two
+// what the op reads, need not move where all of it is there.
+inline bool windows_move_alike(const OpSite& site, const MovedBox& x, const MovedBox& y, const Box& read, const Dims& whole) {
+  const std::vector<std::int64_t>& stride = site.integers("stride");
+  for (std::size_t i = 0; i < stride.size(); ++i) {
+    const int dim = 2 + static_cast<int>(i);
+    if (x.by(dim) != y.by(dim) * stride[i] && read[dim] != Interval{0, whole[dim]}) return false;
+  }
+  return true;
+}
+
 // 2 · |y| · inputs · taps: a convolution that reads so many channels of x for an element of y.
 inline double conv_flops(const Box& y, std::int64_t inputs, std::int64_t taps) {
   return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(inputs * taps);

@@ -76,6 +76,10 @@ class ConvTranspose final : public OpDef {
     return boxes;
   }
 
+  bool moves_alike(const OpSite& site, const CallBoxes& from, const CallBoxes& to) const override {
+    return windows_move_alike(site, {from.out[0], to.out[0]}, {from.in[0], to.in[0]}, from.in[0], site.in(0).shape);
+  }
+
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     Cost cost = OpDef::cost(site, boxes);
     cost.flops = spread_flops(transposed_windows(site), channels_of(site, site.in(1).shape), boxes.in[0], boxes.out[0]);
