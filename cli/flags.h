@@ -35,6 +35,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags);
 // The budget and who keeps it.
 struct PlanFlags {
   std::string planner;
+  bool no_split = false;  // of planner tsplit
   std::string plan_file;
   std::string memory;
   std::string host_memory;

@@ -17,8 +17,9 @@ constexpr std::string_view kData[]{"--data",   "--shuffle",      "--fit",       
 constexpr std::string_view kOptimizer[]{"--lr",        "--schedule",     "--warm-up",  "--schedule-every", "--schedule-factor",
                                         "--optimizer", "--momentum",     "--nesterov", "--beta1",          "--beta2",
                                         "--eps",       "--weight-decay", "--clip-norm"};
-constexpr std::string_view kPlan[]{"--memory",   "--host-memory", "--spill",  "--spill-limit", "--check-spill", "--planner",
-                                   "--planners", "--plan",        "--device", "--profile",     "--dump",        "--explain"};
+constexpr std::string_view kPlan[]{"--memory",  "--host-memory", "--spill",    "--spill-limit", "--check-spill",
+                                   "--planner", "--no-split",    "--planners", "--plan",        "--device",
+                                   "--profile", "--dump",        "--explain"};
 constexpr std::string_view kSearch[]{"--by", "--probe-limit"};
 constexpr std::string_view kFiles[]{"--weights",    "--partial",         "--save", "--save-gradients", "--log",
                                     "--checkpoint", "--checkpoint-every"};

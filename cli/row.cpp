@@ -145,7 +145,8 @@ void add_planners_flags(CLI::App& command, PlanFlags& flags, std::vector<std::st
       ->type_name("NAME[:OPTION=VALUE,…],…");
   add_plan_flags(command, flags);
   // They are about one plan.
-  for (const char* flag : {"--planner", "--plan", "--advice", "--dump"}) command.remove_option(command.get_option(flag));
+  for (const char* flag : {"--planner", "--no-split", "--plan", "--advice", "--dump"})
+    command.remove_option(command.get_option(flag));
 }
 
 }  // namespace outsize::cli

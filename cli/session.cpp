@@ -12,6 +12,7 @@
 #include "data/file.h"
 #include "graph/reshaped.h"
 #include "graph/text.h"
+#include "plan/tsplit.h"
 #include "progress.h"
 #include "run/simulator.h"
 
@@ -94,7 +95,12 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
-  choose_planner(session.planner);
+  const PlannerChoice choice = choose_planner(session.planner);
+  if (plan.no_split && choice.planner.name != "tsplit") user_error("--no-split: applies to --planner tsplit only");
+  if (plan.no_split && !choice.options.has(kTsplitSplit))
+    session.planner += choice.options.given().empty() ? ":split=false" : ",split=false";
+  else if (plan.no_split && choice.options.flag(kTsplitSplit))
+    user_error("give --no-split or tsplit:split=true, not both");
   return session;
 }
 

@@ -49,11 +49,12 @@ class Room {
 
 class Estimate {
  public:
-  Estimate(const PlanRequest& request, const Lives& lives, const Plan& plan)
+  Estimate(const PlanRequest& request, const Lives& lives, const Plan& plan, const Splits& splits)
       : graph_(request.graph),
         device_(request.profile.device),
         lives_(lives),
         plan_(plan),
+        splits_(splits),
         bytes_(at(graph_.value_count())),
         newest_(at(graph_.value_count()), kNone),
         opens_(plan.steps.size()),
@@ -79,15 +80,18 @@ class Estimate {
     for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
       const Step& step = plan_.steps[s];
       const std::int64_t taken = opened_bytes(s);
-      if (const auto* run = std::get_if<RunStep>(&step)) {
-        const Op& op = graph_.op(run->op);
+      if (runs(step)) {
         double start = std::max(compute, room.take(taken + lives_.workspace[p]));
-        for (ValueId input : op.inputs)
+        for (ValueId input : read_by(step, p))
           if (Stay* stay = newest(input)) start = std::max(start, stay->ready);
+        if (const SplitRun* split = splits_.at(p)) {
+          start = std::max({start, in, out});
+          in = out = start + split->copy_seconds;
+        }
         compute = start + lives_.seconds[p];
-        for (ValueId input : op.inputs)
+        for (ValueId input : read_by(step, p))
           if (Stay* stay = newest(input)) stay->free = std::max(stay->free, compute);
-        for (ValueId output : op.outputs) replaces(output);
+        for (ValueId output : made_by(step, p)) replaces(output);
         room.give(lives_.workspace[p], compute);
         open(s, compute);
         ++p;
@@ -115,6 +119,17 @@ class Estimate {
   }
 
  private:
+  static bool runs(const Step& step) { return std::holds_alternative<RunStep>(step) || std::holds_alternative<PassStep>(step); }
+  // What the p-th run reads from whole values, and makes.
+  const std::vector<ValueId>& read_by(const Step& step, std::size_t p) const {
+    const SplitRun* split = splits_.at(p);
+    return split ? split->reads : graph_.op(std::get<RunStep>(step).op).inputs;
+  }
+  const std::vector<ValueId>& made_by(const Step& step, std::size_t p) const {
+    const SplitRun* split = splits_.at(p);
+    return split ? split->makes : graph_.op(std::get<RunStep>(step).op).outputs;
+  }
+
   Stay* newest(ValueId id) {
     const std::int32_t k = newest_[at(id.index)];
     return k == kNone ? nullptr : &stays_[at(k)];
@@ -156,11 +171,10 @@ class Estimate {
       const auto touch = [&](ValueId id) {
         if (Stay* stay = newest(id)) stay->last = s;
       };
-      if (const auto* run = std::get_if<RunStep>(&step)) {
-        const Op& op = graph_.op(run->op);
-        for (ValueId input : op.inputs) touch(input);
-        for (ValueId output : op.outputs) {
-          if (replaces(output)) continue;
+      if (runs(step)) {
+        for (ValueId input : read_by(step, p)) touch(input);
+        for (ValueId output : made_by(step, p)) {
+          if (replaces(output) || splits_.streams(output)) continue;
           const bool over = std::ranges::count(taking_over[p], output) > 0;
           opens_[s].push_back(add_stay(output, s, over));
         }
@@ -198,7 +212,7 @@ class Estimate {
     std::size_t p = 0;
     for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
       live += opened_bytes(s);
-      most = std::max(most, live + (std::holds_alternative<RunStep>(plan_.steps[s]) ? lives_.workspace[p++] : 0));
+      most = std::max(most, live + (runs(plan_.steps[s]) ? lives_.workspace[p++] : 0));
       for (std::int32_t k : ends_[s]) live -= stays_[at(k)].bytes;
     }
     return most;
@@ -209,6 +223,7 @@ class Estimate {
   const Lives& lives_;
   std::int64_t budget_ = 0;  // beside what is persistent
   const Plan& plan_;
+  const Splits& splits_;
   std::vector<std::int64_t> bytes_;   // by value
   std::vector<std::int32_t> newest_;  // by value: its stay
   std::vector<Stay> stays_;
@@ -220,8 +235,8 @@ class Estimate {
 
 }  // namespace
 
-double estimated_seconds(const PlanRequest& request, const Lives& lives, const Plan& plan) {
-  return Estimate(request, lives, plan).run();
+double estimated_seconds(const PlanRequest& request, const Lives& lives, const Plan& plan, const Splits& splits) {
+  return Estimate(request, lives, plan, splits).run();
 }
 
 }  // namespace outsize

@@ -14,12 +14,14 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Follower {
  public:
-  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host)
+  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host,
+           const Splits& splits)
       : graph_(request.graph),
         request_(request),
         costs_(costs),
         runs_(runs),
         on_host_(on_host),
+        splits_(splits),
         newest_(at(graph_.value_count()), kNone) {}
 
   Lives run() {
@@ -28,7 +30,7 @@ class Follower {
       if (value.producer) continue;
       if (value.persistent())
         lives_.persistent += bytes_of(ValueId(v));
-      else if (!only_read_by(graph_, ValueId(v), on_host_))
+      else if (!only_read_by(graph_, ValueId(v), on_host_) && !splits_.streams(ValueId(v)))
         begin_life(ValueId(v), -1);
     }
     for (std::size_t p = 0; p < runs_.size(); ++p) visit(static_cast<std::int32_t>(p));
@@ -64,18 +66,19 @@ class Follower {
       return;
     }
     const Op& op = graph_.op(id);
-    for (ValueId input : op.inputs) {
-      if (in_weights(input)) continue;
+    const SplitRun* split = splits_.at(at(position));
+    for (ValueId input : split ? split->reads : op.inputs) {
+      if (in_weights(input) || splits_.streams(input)) continue;
       if (newest_[at(input.index)] == kNone)
         internal_error("run {} (op {}) reads {}, which no run has made", position, op.name, graph_.value(input).name);
       Life& life = life_of(input);
       if (life.uses.empty() || life.uses.back() != position) life.uses.push_back(position);
       life.end = std::max(life.end, position);
     }
-    for (ValueId output : op.outputs)
-      if (!in_weights(output)) begin_life(output, position);
-    lives_.seconds.push_back(costs_.seconds[at(id.index)]);
-    lives_.workspace.push_back(align_up(costs_.workspace[at(id.index)], kPieceAlignment));
+    for (ValueId output : split ? split->makes : op.outputs)
+      if (!in_weights(output) && !splits_.streams(output)) begin_life(output, position);
+    lives_.seconds.push_back(split ? split->seconds : costs_.seconds[at(id.index)]);
+    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kPieceAlignment));
   }
 
   // Outputs that overwrite an input which ends there take no bytes of their own during that run.
@@ -89,6 +92,7 @@ class Follower {
         ended[at(life.end)].push_back(static_cast<std::int32_t>(k));
     }
     for (std::size_t p = 0; p < runs_.size(); ++p) {
+      if (splits_.at(p)) continue;
       const Op& op = graph_.op(runs_[p]);
       const OpSite site{graph_, op};
       std::vector<std::int32_t> taken;
@@ -115,6 +119,7 @@ class Follower {
   const OpCosts& costs_;
   const Runs& runs_;
   const std::vector<bool>& on_host_;
+  const Splits& splits_;
   std::vector<std::int32_t> newest_;  // the life that a read of a value takes
   Lives lives_;
 };
@@ -163,8 +168,9 @@ OpCosts costs_of(const PlanRequest& request) {
   return costs;
 }
 
-Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host) {
-  return Follower(request, costs, runs, on_host).run();
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host,
+               const Splits& splits) {
+  return Follower(request, costs, runs, on_host, splits).run();
 }
 
 void refuse_budget(const PlanRequest& request, std::string_view planner, std::int64_t needed, OpId op) {

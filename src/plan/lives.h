@@ -6,13 +6,14 @@
 #include "base/bytes.h"
 #include "cost/profile.h"
 #include "plan/planner.h"
+#include "plan/split_runs.h"
 
 namespace outsize {
 
 // Pieces are packed at multiples of this.
 inline constexpr std::int64_t kPieceAlignment = 256;
 
-// The ops of a plan without passes in the order they run; one that stands twice is recomputed. Positions are indices into it.
+// The ops of a plan in the order they run; one that stands twice is recomputed. Positions are indices into it.
 using Runs = std::vector<OpId>;
 
 // The call that runs an op on whole values. Holds on to its arguments.
@@ -46,8 +47,10 @@ struct Lives {
 bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& ops);
 
 // Follows `runs` as lowering does. Ops of `on_host` (by op; empty: none) take nothing of the device: what they read of it has left
-// before, what they make is not there. Throws InternalError when one reads what no earlier run has made.
-Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host = {});
+// before, what they make is not there. Of a run that `splits` takes apart, a tile is workspace; what it streams has no life. Throws
+// InternalError when one reads what no earlier run has made.
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host = {},
+               const Splits& splits = {});
 
 // The most that the sum during a run may be: packing ends the last piece where its bytes end, not at a multiple.
 inline std::int64_t limit_of(const PlanRequest& request) { return align_up(request.device_budget, kPieceAlignment); }

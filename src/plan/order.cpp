@@ -51,4 +51,41 @@ std::vector<OpId> eager_order(const Graph& graph) {
   return order;
 }
 
+std::vector<OpId> depth_first_order(const Graph& graph) {
+  const auto index = [](OpId id) { return static_cast<std::size_t>(id.index); };
+  std::vector<std::int64_t> references(static_cast<std::size_t>(graph.op_count()), 0);  // inputs that are not made yet
+  constexpr std::size_t kPhases = 3;
+  std::vector<OpId> ready[kPhases];  // of each phase: what may run, the next last
+  const auto make_ready = [&](OpId id) { ready[static_cast<std::size_t>(graph.op(id).phase)].push_back(id); };
+  for (std::int64_t i = graph.op_count(); i-- > 0;) {
+    for (ValueId input : graph.op(OpId(i)).inputs) references[index(OpId(i))] += graph.value(input).producer.valid();
+    if (references[index(OpId(i))] == 0) make_ready(OpId(i));
+  }
+  const auto ends_here = [&](OpId id) {
+    const std::vector<ValueId>& outputs = graph.op(id).outputs;
+    return std::all_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+      const std::vector<OpId>& readers = graph.value(output).consumers;
+      return std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return graph.op(reader).phase == Phase::update; });
+    });
+  };
+  std::vector<OpId> order;
+  for (std::vector<OpId>& stack : ready)
+    while (!stack.empty()) {
+      const OpId id = stack.back();
+      stack.pop_back();
+      order.push_back(id);
+      std::vector<OpId> freed;
+      for (ValueId output : graph.op(id).outputs)
+        for (OpId reader : graph.value(output).consumers) {
+          const std::vector<ValueId>& inputs = graph.op(reader).inputs;
+          references[index(reader)] -= std::count(inputs.begin(), inputs.end(), output);
+          if (references[index(reader)] == 0) freed.push_back(reader);
+        }
+      std::stable_partition(freed.begin(), freed.end(), ends_here);
+      for (std::size_t k = freed.size(); k-- > 0;) make_ready(freed[k]);
+    }
+  OUTSIZE_CHECK(order.size() == static_cast<std::size_t>(graph.op_count()));
+  return order;
+}
+
 }  // namespace outsize

@@ -11,4 +11,9 @@ namespace outsize {
 // longer than it must.
 std::vector<OpId> eager_order(const Graph& graph);
 
+// TSPLIT's schedule (Algorithm 1 as corrected): depth first along consumers, an op once all of its inputs are made. Forward comes
+// before backward, and that before updates. Of several consumers, those whose results only updates read go first: the gradients
+// of an op, which are one op in the paper, are several here.
+std::vector<OpId> depth_first_order(const Graph& graph);
+
 }  // namespace outsize

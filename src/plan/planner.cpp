@@ -15,6 +15,7 @@
 #include "plan/sft.h"
 #include "plan/superneurons.h"
 #include "plan/tflms.h"
+#include "plan/tsplit.h"
 #include "plan/two_ps.h"
 #include "plan/two_ps_h.h"
 #include "plan/vdnn.h"
@@ -48,6 +49,10 @@ const std::vector<Planner>& planners() {
       {"zero-offload", "optimizer state lives in host memory, and the updates run there", plan_zero_offload},
       {"fairscale", "weights, optimizer state and activations between layers live in host memory; updates run there",
        plan_fairscale},
+      {"tsplit",
+       "values leave, are made again or split into pieces, whichever costs the least time a byte where room lacks",
+       plan_tsplit,
+       {kTsplitSplit, kTsplitPieces}},
       {"sft",
        "values too large for the memory exist in tiles only, between smaller ones that are stored",
        plan_sft,

@@ -88,8 +88,7 @@ class Recomputation {
       if (!graph.value(ValueId(v)).producer) there_[at(v)] = true;
   }
 
-  Runs run() {
-    const std::vector<OpId> order = eager_order(graph_);
+  Runs run(const std::vector<OpId>& order) {
     std::vector<OpId> last_reader(at(graph_.value_count()));
     for (OpId id : order)
       for (ValueId input : graph_.op(id).inputs) last_reader[at(input.index)] = id;
@@ -255,8 +254,9 @@ class Recomputation {
 
 }  // namespace
 
-Runs with_recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache) {
-  return Recomputation(graph, dropped, again, cache).run();
+Runs with_recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache,
+                        const std::vector<OpId>& order) {
+  return Recomputation(graph, dropped, again, cache).run(order.empty() ? eager_order(graph) : order);
 }
 
 Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps) {

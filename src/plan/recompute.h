@@ -20,8 +20,10 @@ struct RecomputeCache {
 
 // The runs of a graph in which the values of `dropped` (by value id) do not outlive forward: backward makes them again from the
 // nearest ancestors that are there. Only what ops of forward make can be dropped; outputs of the graph stay. Updates run as early
-// as their inputs and the last reader of what they replace allow. `cache` is for Again::cached alone.
-Runs with_recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache = {});
+// as their inputs and the last reader of what they replace allow. `cache` is for Again::cached alone. `order`: of the ops that are
+// no updates, those of forward first; empty: the usual.
+Runs with_recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache = {},
+                        const std::vector<OpId>& order = {});
 
 // A layer of a chain that stands for a graph: what x_{i+1} is, and what runs as B_i.
 struct RecomputeLayer {

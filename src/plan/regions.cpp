@@ -63,7 +63,8 @@ class RegionPlanner {
       pass.name =
           (graph_.op(passes_[p].back()).phase == Phase::forward ? "forward." : "backward.") + std::to_string(plan.passes.size());
       pass.ops = passes_[p];
-      pass.driver = driver_of(p);
+      pass.driver =
+          driver_of(graph_, passes_[p], [&](ValueId value) { return last_read_[at(value)] > static_cast<std::int32_t>(p); });
       plan.steps.push_back(PassStep{static_cast<int>(plan.passes.size())});
       plan.passes.push_back(std::move(pass));
     }
@@ -136,33 +137,6 @@ class RegionPlanner {
     }
   }
 
-  // The value that the tiles of a pass are cut of: one that no other of its ops reads but reductions, of the fewest elements, so
-  // that its rows are whole numbers of rows upstream.
-  ValueId driver_of(std::size_t p) const {
-    ValueId best;
-    std::vector<bool> extended(static_cast<std::size_t>(graph_.value_count()), false), made(extended);
-    for (OpId id : passes_[p]) {
-      for (ValueId output : graph_.op(id).outputs) made[at(output)] = true;
-      if (reduces(graph_, id)) continue;
-      for (ValueId input : graph_.op(id).inputs) extended[at(input)] = true;
-    }
-    // What the pass makes comes before what it only reads: labels lead to nothing.
-    const auto rank = [&](ValueId value) { return std::pair(!made[at(value)], spatial_elements(graph_.value(value).type.shape)); };
-    const auto consider = [&](ValueId value) {
-      if (!extended[at(value)] && (!best || rank(value) <= rank(best))) best = value;
-    };
-    for (OpId id : passes_[p]) {
-      const Op& op = graph_.op(id);
-      if (reduces(graph_, id))
-        consider(op.inputs[static_cast<std::size_t>(op.def->push_driver({graph_, op}))]);
-      else if (std::any_of(op.outputs.begin(), op.outputs.end(),
-                           [&](ValueId output) { return last_read_[at(output)] > static_cast<std::int32_t>(p); }))
-        consider(op.outputs[0]);
-    }
-    OUTSIZE_CHECK(best);
-    return best;
-  }
-
   const Graph& graph_;
   const Tiling& tiling_;
   const std::vector<OpId> order_;
@@ -219,6 +193,30 @@ std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling) {
     stored[static_cast<std::size_t>(v)] = !(maps == 1 && stored_maps == 1 && producer.def->cheap({graph, producer}));
   }
   return stored;
+}
+
+ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::function<bool(ValueId)>& leaves) {
+  ValueId best;
+  std::vector<bool> extended(static_cast<std::size_t>(graph.value_count()), false), made(extended);
+  for (OpId id : ops) {
+    for (ValueId output : graph.op(id).outputs) made[at(output)] = true;
+    if (reduces(graph, id)) continue;
+    for (ValueId input : graph.op(id).inputs) extended[at(input)] = true;
+  }
+  // What the pass makes comes before what it only reads: labels lead to nothing.
+  const auto rank = [&](ValueId value) { return std::pair(!made[at(value)], spatial_elements(graph.value(value).type.shape)); };
+  const auto consider = [&](ValueId value) {
+    if (!extended[at(value)] && (!best || rank(value) <= rank(best))) best = value;
+  };
+  for (OpId id : ops) {
+    const Op& op = graph.op(id);
+    if (reduces(graph, id))
+      consider(op.inputs[static_cast<std::size_t>(op.def->push_driver({graph, op}))]);
+    else if (std::any_of(op.outputs.begin(), op.outputs.end(), leaves))
+      consider(op.outputs[0]);
+  }
+  OUTSIZE_CHECK(best);
+  return best;
 }
 
 Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner) {

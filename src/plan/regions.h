@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,11 @@ std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling);
 // The plan of a tiling: its passes in order, each with one tile and the driver that its grid is to cut, and between them what runs
 // on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.
 Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
+
+// The value that the tiles of a pass of these ops are cut of: one that no other of them reads but reductions, of the fewest
+// elements, so that its rows are whole numbers of rows upstream. `leaves`: whether something after the pass reads a value that it
+// makes.
+ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::function<bool(ValueId)>& leaves);
 
 // Maps and other large values that only passes touch and that outlive one (or come from before all): they may live in a lower tier
 // and be streamed

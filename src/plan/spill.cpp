@@ -60,7 +60,8 @@ std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choi
       visits[at(found)].last = run;
       return visits[at(found)];
     };
-    for (ValueId input : op.inputs)
+    const SplitRun* split = choice.splits.at(p);
+    for (ValueId input : split ? split->reads : op.inputs)
       if (away[at(input.index)]) visit(input);
     for (ValueId output : op.outputs)
       if (const ValueId old = graph.value(output).version_of; old && away[at(old.index)]) visit(old).next = output;
@@ -323,6 +324,8 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
     if (away[v]) homeless.emplace_back(static_cast<std::int64_t>(v));
   std::int64_t total = 0, largest = 0;
   const auto count = [&](std::int64_t bytes) { total += bytes, largest = std::max(largest, bytes); };
+  for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
+    if (choice.splits.streams(ValueId(v))) homeless.emplace_back(v);
   for (ValueId value : homeless) count(bytes_of(request, value));
   std::vector<std::size_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
   for (std::size_t k = departures.size(); k-- > 0;) first[at(departures[k].life)] = k;
@@ -385,7 +388,12 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
     std::stable_sort(in[p].begin(), in[p].end(),
                      [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
     for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
-    plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
+    if (const SplitRun* split = choice.splits.at(p)) {
+      plan.steps.push_back(PassStep{static_cast<int>(plan.passes.size())});
+      plan.passes.push_back(split->pass);
+    } else {
+      plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
+    }
     plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
   }
   return plan;

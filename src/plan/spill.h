@@ -36,6 +36,8 @@ struct SpillChoice {
   // The swaps' own timing holds, to the run, whatever room there is: a value is there until after `after`, and again from before
   // `before`, which need not be runs that read it.
   bool timed = false;
+  // Runs that go tile by tile. `Lives` must have been made with the same.
+  Splits splits = {};
 };
 
 // The updates, by op, that the host can run: those whose persistent values are all away.

@@ -256,6 +256,9 @@ const Case kCases[]{
     {"epochs_without_end", "train good.graph --epochs 2", 2, "--epochs: synthetic data has no end"},
     {"tflms_bounds", "plan good.graph --planner tflms:lb=3,ub=2", 2,
      "planner tflms: lb=3 is more than ub=2; a value cannot come back both so early and so late"},
+    {"no_split_of_keep", "plan good.graph --planner keep --no-split", 2, "--no-split: applies to --planner tsplit only"},
+    {"no_split_and_split", "plan good.graph --planner tsplit:split=true --no-split", 2,
+     "give --no-split or tsplit:split=true, not both"},
     {"plan_and_planner", "train good.graph --plan incomplete.plan --planner keep", 2, "give --plan or --planner, not both"},
 
     {"graph_not_there", "train absent.graph", 2, "absent.graph: cannot be opened"},

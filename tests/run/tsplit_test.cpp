@@ -1,0 +1,78 @@
+// TSPLIT's planner on networks: what it splits, and that it trains as `keep` does.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cost/devices.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
+#include "plan/order.h"
+#include "run/prepare.h"
+#include "run/step_graph.h"
+
+namespace outsize {
+namespace {
+
+StepGraph step_of(const std::string& name, ModelOptions options) {
+  register_ops();
+  return make_training_graph(build_model(name, options), {});
+}
+
+TEST(DepthFirst, RunsEveryOpAfterWhatItReads) {
+  for (const char* name : {"resnet18", "densenet121", "inception_v4", "unet2d", "gpt2"}) {
+    ModelOptions options{.batch = 2, .classes = 10, .width = 0.125};
+    if (std::string_view(name) == "gpt2")
+      options.sequence = 128;
+    else
+      options.image_height = options.image_width = 128;
+    const Graph graph = step_of(name, options).graph;
+    std::vector<bool> made(static_cast<std::size_t>(graph.value_count()), false);
+    Phase phase = Phase::forward;
+    for (OpId id : depth_first_order(graph)) {
+      const Op& op = graph.op(id);
+      EXPECT_GE(op.phase, phase) << op.name;
+      phase = op.phase;
+      for (ValueId input : op.inputs)
+        EXPECT_TRUE(!graph.value(input).producer || made[static_cast<std::size_t>(input.index)]) << op.name;
+      for (ValueId output : op.outputs) made[static_cast<std::size_t>(output.index)] = true;
+    }
+  }
+}
+
+class TsplitSteps : public testing::Test {
+ protected:
+  Prepared prepare_by(const std::string& planner, std::int64_t budget) {
+    PrepareOptions options;
+    options.planner = planner;
+    options.budgets.device = budget;
+    return prepare(step_.graph, *backend_, profile_, options);
+  }
+
+  StepGraph step_ = step_of("vgg16-features", {.batch = 8, .image_height = 128, .image_width = 128, .width = 0.125});
+  std::unique_ptr<Backend> backend_ = make_backend("cpu", 2);
+  Profile profile_{find_device("cpu"), {}};
+};
+
+// The second convolution's gradients and what they are made of do not fit as wholes.
+TEST_F(TsplitSteps, SplitsWhereWholeValuesDoNotFit) {
+  const std::int64_t whole = prepare_by("keep", 0).program.peak_bytes[0];
+  const std::int64_t budget = whole / 2;
+  EXPECT_THROW(prepare_by("tsplit:split=false", budget), BudgetError);
+  const Prepared split = prepare_by("tsplit", budget);
+  EXPECT_FALSE(split.plan.passes.empty());
+  EXPECT_LE(split.program.peak_bytes[0], budget);
+  // Fewer pieces, less gained.
+  EXPECT_GT(prepare_by("tsplit:pieces=2", whole * 4 / 5).program.peak_bytes[0], 0);
+  // Where whole values will do, nothing is split.
+  EXPECT_TRUE(prepare_by("tsplit", whole).plan.passes.empty());
+  EXPECT_FALSE(prepare_by("tsplit", whole).plan.rounding());
+}
+
+// What one run in pieces makes and the next reads goes from one to the other within a piece.
+TEST_F(TsplitSteps, JoinsRunsThatFollowEachOther) {
+  const Prepared split = prepare_by("tsplit", prepare_by("keep", 0).program.peak_bytes[0] / 2);
+  EXPECT_TRUE(std::ranges::any_of(split.plan.passes, [](const Pass& pass) { return pass.ops.size() > 1; }));
+}
+
+}  // namespace
+}  // namespace outsize
