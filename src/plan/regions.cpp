@@ -273,7 +273,10 @@ std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass) {
   std::sort(made_here.begin(), made_here.end(), [](OpId a, OpId b) { return a.index < b.index; });
   const auto is_gradient = [&](ValueId value) {
     const OpId producer = graph.value(value).producer;
-    return producer && graph.op(producer).phase == Phase::backward && graph.value(value).type.format == Format::map;
+    const ValueType& type = graph.value(value).type;
+    // That of a whole map's mean leads to a map, but is none that can be cut.
+    return producer && graph.op(producer).phase == Phase::backward && type.format == Format::map &&
+           spatial_elements(type.shape) > 1;
   };
   const auto here = [&](ValueId value) {
     const OpId producer = graph.value(value).producer;

@@ -1,9 +1,8 @@
-#include "plan/sft_graph.h"
-
 #include <gtest/gtest.h>
 
 #include <string_view>
 
+#include "plan/sft_graph.h"
 #include "random_stack.h"
 
 namespace outsize {
@@ -146,7 +145,9 @@ stats: s = batch_norm_stats(b)
 sum: c = add(a, b)
 pool: d = max_pool(c) kernel=[2, 2] stride=[2, 2]
 mean: e = adaptive_avg_pool(d) output=[1, 1]
+flat: f = reshape(d) shape=[4, -1]
 output e
+output f
 output s
 )");
   const auto dims = [&](std::vector<const char*> names) {
@@ -155,7 +156,9 @@ output s
     return ft_dims(tile_graph(graph, ops));
   };
   EXPECT_EQ(dims({"conv1", "conv2", "stats", "sum", "pool"}), (std::vector<std::int32_t>{0, 2, 3}));
-  EXPECT_EQ(dims({"conv1", "conv2", "sum", "pool", "mean"}), (std::vector<std::int32_t>{0}));
+  // The mean of a whole map is a reduction as statistics are; a reshape leaves samples alone.
+  EXPECT_EQ(dims({"conv1", "conv2", "sum", "pool", "mean"}), (std::vector<std::int32_t>{0, 2, 3}));
+  EXPECT_EQ(dims({"conv1", "conv2", "sum", "pool", "flat"}), (std::vector<std::int32_t>{0}));
   EXPECT_EQ(dims({"sum", "pool"}), (std::vector<std::int32_t>{0, 1, 2, 3}));
 }
 

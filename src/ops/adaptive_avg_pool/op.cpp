@@ -26,6 +26,16 @@ class AdaptiveAvgPool final : public ResampleOp<AdaptiveMeanAxis> {
     context.contribute(0, context.emit("adaptive_avg_pool_grad", "grad", {dy}, std::move(attributes))[0]);
   }
 
+  // The mean of a whole map is a reduction: nothing of it is there before all of the map is.
+  bool can_gather(const OpSite& site) const override {
+    const auto positions = [](const ValueType& map) {
+      std::int64_t count = 1;
+      for (const std::int64_t extent : spatial(map.shape)) count *= extent;
+      return count;
+    };
+    return positions(site.out(0)) > 1 || positions(site.in(0)) == 1;
+  }
+
  private:
   SpatialWindows<AdaptiveMeanAxis> windows(const OpSite& site) const override { return adaptive_avg_pool_windows(site); }
 };
