@@ -159,29 +159,47 @@ class Link {
   }
   // Takes them for copies of the run's own.
   void occupy(std::int32_t run, double seconds) {
+    changed_ = true;
     for (std::vector<double>* idle : {&out_, &in_}) (*idle)[at(run)] = std::max(0.0, (*idle)[at(run)] - seconds);
   }
 
-  // Of a copy that takes `seconds` and may go during the runs [first, end), what is left when they are over.
-  double left_out(double seconds, std::int32_t first, std::int32_t end) const {
-    for (std::int32_t u = first; u < end && seconds > 0; ++u) seconds -= out_[at(u)];
-    return std::max(seconds, 0.0);
+  // To be called after changes and before what is left is asked for.
+  void add_up() {
+    if (!changed_) return;
+    changed_ = false;
+    for (auto [idle, sums] : {std::pair(&out_, &out_sums_), std::pair(&in_, &in_sums_)}) {
+      sums->assign(1, 0.0);
+      for (const double seconds : *idle) sums->push_back(sums->back() + seconds);
+    }
   }
-  // Of one that must be whole before run `end`, and may begin with `first`.
-  double left_in(double seconds, std::int32_t first, std::int32_t end) const {
+  // Of a copy that takes `seconds` and may go during the runs [first, end), what is left when they are over.
+  double left_out(double seconds, std::int32_t first, std::int32_t end) const { return left(out_sums_, seconds, first, end); }
+  // The same of a copy in, if there is room for it in all of them.
+  double least_left_in(double seconds, std::int32_t first, std::int32_t end) const {
+    return left(full_duplex_ ? in_sums_ : out_sums_, seconds, first, end);
+  }
+  // Of one that must be whole before run `end`, and may go during runs from `first` on that `fits` says have room for it, with all
+  // that follow.
+  template <class Fits>
+  double left_in(double seconds, std::int32_t first, std::int32_t end, const Fits& fits) const {
     const std::vector<double>& idle = full_duplex_ ? in_ : out_;
-    for (std::int32_t u = end; u-- > first && seconds > 0;) seconds -= idle[at(u)];
+    for (std::int32_t u = end; u-- > first && seconds > 0 && fits(u);) seconds -= idle[at(u)];
     return std::max(seconds, 0.0);
   }
   void take_out(double seconds, std::int32_t first, std::int32_t end) {
+    changed_ = true;
     for (std::int32_t u = first; u < end && seconds > 0; ++u) take(out_[at(u)], seconds);
   }
   void take_in(double seconds, std::int32_t first, std::int32_t end) {
+    changed_ = true;
     std::vector<double>& idle = full_duplex_ ? in_ : out_;
     for (std::int32_t u = end; u-- > first && seconds > 0;) take(idle[at(u)], seconds);
   }
 
  private:
+  static double left(const std::vector<double>& sums, double seconds, std::int32_t first, std::int32_t end) {
+    return first >= end ? seconds : std::max(0.0, seconds - (sums[at(end)] - sums[at(first)]));
+  }
   static void take(double& idle, double& seconds) {
     const double taken = std::min(idle, seconds);
     idle -= taken;
@@ -189,8 +207,10 @@ class Link {
   }
 
   bool full_duplex_;
-  std::vector<double> all_;       // seconds of each run
-  std::vector<double> out_, in_;  // where the link is half duplex, only the first counts
+  std::vector<double> all_;                 // seconds of each run
+  std::vector<double> out_, in_;            // where the link is half duplex, only the first counts
+  std::vector<double> out_sums_, in_sums_;  // before each run
+  bool changed_ = true;
 };
 
 class Tsplit {
@@ -407,8 +427,10 @@ class Tsplit {
       live.insert(live.end(), begins[p].begin(), begins[p].end());
       while (now_.load[p] > limit_) {
         Candidate best;
-        for (const std::int32_t k : live) consider_waiting(link, run, k, best);
-        if (rules_.split) consider_splits(link, run, best);
+        link.add_up();
+        for (const std::int32_t k : live)
+          if (best.ratio() > 0) consider_waiting(link, run, k, best);
+        if (rules_.split && best.ratio() > 0) consider_splits(link, run, best);
         if (best.ratio() == kNever) break;
         apply(link, run, best);
         any = true;
@@ -438,10 +460,11 @@ class Tsplit {
     if (after >= run || away(now_, life.value, after, before)) return;
     Candidate found{.bytes = life.bytes, .value = life.value, .gap = {index, after, before, Tier::host}};
     // Equation 3. It may come back as early as it finds room.
-    std::int32_t from = before;
-    while (from > run + 1 && now_.load[at(from - 1)] + life.bytes <= limit_) --from;
-    found.seconds = link.left_out(copy_seconds(life.bytes, request_.profile.device.link_out), life.made + 1, run) +
-                    link.left_in(copy_seconds(life.bytes, request_.profile.device.link_in), from, before);
+    const auto fits = [&](std::int32_t u) { return now_.load[at(u)] + life.bytes <= limit_; };
+    const double out = link.left_out(copy_seconds(life.bytes, request_.profile.device.link_out), life.made + 1, run);
+    const double in = copy_seconds(life.bytes, request_.profile.device.link_in);
+    found.seconds = out + link.least_left_in(in, run + 1, before);
+    if (found.ratio() < best.ratio()) found.seconds = out + link.left_in(in, run + 1, before, fits);
     found.leaves = true;
     if (found.ratio() < best.ratio()) best = found;
     // Equation 4.
