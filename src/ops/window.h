@@ -120,21 +120,21 @@ using SlidingWindows = SpatialWindows<WindowAxis>;
 inline SlidingWindows sliding_windows(const OpSite& site, std::span<const std::int64_t> kernel,
                                       std::span<const std::int64_t> extents, bool dilated = false) {
   const std::size_t rank = extents.size();
-  const bool stepped = !site.integers("stride").empty();
-  const bool padded = !site.integers("padding").empty();
-  if (stepped) expect_list(site, "stride", rank, 1);
-  if (padded) expect_list(site, "padding", 2 * rank, 0);
-  if (dilated) expect_list(site, "dilation", rank, 1);
+  const std::vector<std::int64_t>& stride = site.integers("stride");
+  const std::vector<std::int64_t>& padding = site.integers("padding");
+  const std::vector<std::int64_t>* dilation = dilated ? &expect_list(site, "dilation", rank, 1) : nullptr;
+  if (!stride.empty()) expect_list(site, "stride", rank, 1);
+  if (!padding.empty()) expect_list(site, "padding", 2 * rank, 0);
   SlidingWindows windows;
   windows.rank = static_cast<int>(rank);
   for (std::size_t i = 0; i < rank; ++i) {
     WindowAxis& axis = windows.axes[i];
     axis.kernel = kernel[i];
-    axis.stride = stepped ? site.integers("stride")[i] : kernel[i];
-    axis.before = padded ? site.integers("padding")[i] : 0;
-    axis.after = padded ? site.integers("padding")[rank + i] : 0;
+    axis.stride = stride.empty() ? kernel[i] : stride[i];
+    axis.before = padding.empty() ? 0 : padding[i];
+    axis.after = padding.empty() ? 0 : padding[rank + i];
     axis.input = extents[i];
-    axis.dilation = dilated ? site.integers("dilation")[i] : 1;
+    axis.dilation = dilation ? (*dilation)[i] : 1;
     expect_windows(axis, spatial_name(windows.rank, static_cast<int>(i)));
   }
   return windows;
