@@ -26,6 +26,19 @@ std::int64_t spatial_elements(const Dims& shape) {
   return elements;
 }
 
+// A set of ids below some number that is emptied without touching them all: passes have few of a graph's ops and values each.
+class Marks {
+ public:
+  explicit Marks(std::int64_t count) : marked_(static_cast<std::size_t>(count), 0) {}
+  void clear() { ++now_; }
+  void put(std::size_t id) { marked_[id] = now_; }
+  bool has(std::size_t id) const { return marked_[id] == now_; }
+
+ private:
+  std::vector<std::int32_t> marked_;  // by id: when last
+  std::int32_t now_ = 1;
+};
+
 class RegionPlanner {
  public:
   RegionPlanner(const Graph& graph, const Tiling& tiling)
@@ -34,7 +47,9 @@ class RegionPlanner {
         order_(eager_order(graph)),
         position_(static_cast<std::size_t>(graph.op_count())),
         numbers_(pass_numbers(graph, tiling)),
-        last_read_(static_cast<std::size_t>(graph.value_count()), -1) {
+        last_read_(static_cast<std::size_t>(graph.value_count()), -1),
+        ops_(graph.op_count()),
+        values_(graph.value_count()) {
     for (std::size_t i = 0; i < order_.size(); ++i) position_[at(order_[i])] = i;
     const std::int32_t last = *std::max_element(numbers_.begin(), numbers_.end());
     passes_.resize(static_cast<std::size_t>(last) + 1);
@@ -86,21 +101,21 @@ class RegionPlanner {
   void settle(std::size_t p) {
     const auto number = static_cast<std::int32_t>(p);
     std::vector<OpId> ops;
-    std::vector<bool> in(static_cast<std::size_t>(graph_.op_count()), false);
-    std::vector<bool> wanted(static_cast<std::size_t>(graph_.value_count()), false);
+    ops_.clear();
+    values_.clear();
     const auto add = [&](OpId op) {
-      if (in[at(op)]) return;
-      in[at(op)] = true;
+      if (ops_.has(at(op))) return;
+      ops_.put(at(op));
       ops.push_back(op);
     };
     const std::vector<OpId> own = std::move(passes_[p]);
     for (std::size_t k = own.size(); k-- > 0;) {
       const Op& op = graph_.op(own[k]);
-      const bool used =
-          std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return wanted[at(v)] || last_read_[at(v)] > number; });
+      const bool used = std::any_of(op.outputs.begin(), op.outputs.end(),
+                                    [&](ValueId v) { return values_.has(at(v)) || last_read_[at(v)] > number; });
       if (!used) continue;
       add(own[k]);
-      for (ValueId input : op.inputs) wanted[at(input)] = true;
+      for (ValueId input : op.inputs) values_.put(at(input));
     }
     for (std::size_t k = 0; k < ops.size(); ++k)
       for (ValueId input : graph_.op(ops[k]).inputs) {
@@ -144,6 +159,7 @@ class RegionPlanner {
   std::vector<std::int32_t> numbers_;
   std::vector<std::int32_t> last_read_;  // by value: the last pass that reads it and does not make it
   std::vector<std::vector<OpId>> passes_;
+  Marks ops_, values_;  // of the pass that is settled
 };
 
 }  // namespace
