@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ops/window.h"
 #include "plan/sft_graph.h"
 
 namespace outsize {
@@ -193,69 +194,122 @@ RowStack row_stack(const Graph& graph, std::span<const Group> groups) {
 
 namespace {
 
-// The stated bounds on the number of rows, by pass.
-class RowBounds {
+// The layers that passes run through, as the formulas see them.
+class PassRows {
  public:
-  RowBounds(const Graph& graph, TiledChoice::Halo halo)
+  PassRows(const Graph& graph, TiledChoice::Halo halo)
       : graph_(graph), halo_(halo), groups_(groups_of(graph)), group_of_(at(graph.op_count()), -1) {
     for (std::size_t g = 0; g < groups_.size(); ++g)
       for (const std::vector<OpId>* ops : {&groups_[g].forward, &groups_[g].backward})
         for (const OpId op : *ops) group_of_[at(op.index)] = static_cast<std::int64_t>(g);
   }
 
-  std::int64_t most_rows(const Pass& pass) {
+  // The stated bound: more rows do not serve.
+  std::int64_t most(const Pass& pass) { return layers_of(pass).most; }
+
+  // N_FP or N_BP: the fewest rows within the bound that the sums of elements say fit `bytes` (0: no limit), or the bound.
+  std::int64_t fewest(const Pass& pass, std::int64_t bytes) {
+    const Layers& layers = layers_of(pass);
+    if (bytes <= 0 || layers.stack.depth() <= 0) return 1;
+    const bool backward = graph_.op(pass.ops.back()).phase == Phase::backward;
+    const std::int64_t rows = fewest_rows(
+        [&](std::int64_t n) {
+          if (!backward) return forward_elements(layers.stack, n);
+          return halo_ == TiledChoice::Halo::share ? shared_elements(layers.stack, n) : overlapped_elements(layers.stack, n);
+        },
+        layers.most, bytes);
+    return rows == 0 ? layers.most : rows;
+  }
+
+ private:
+  struct Layers {
+    RowStack stack;
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  };
+
+  const Layers& layers_of(const Pass& pass) {
     std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
     for (const OpId op : pass.ops) {
       if (group_of_[at(op.index)] < 0) continue;
       first = std::min(first, group_of_[at(op.index)]);
       last = std::max(last, group_of_[at(op.index)]);
     }
-    if (last < 0) return std::numeric_limits<std::int64_t>::max();
-    const auto [known, is_new] = known_.try_emplace({first, last}, std::numeric_limits<std::int64_t>::max());
-    if (is_new) {
-      const RowStack stack = row_stack(graph_, std::span(groups_).subspan(at(first), at(last - first + 1)));
-      if (stack.depth() > 0)
-        known->second = halo_ == TiledChoice::Halo::share ? most_shared_rows(stack) : most_overlapped_rows(stack);
+    const auto [known, is_new] = known_.try_emplace({first, last});
+    Layers& layers = known->second;
+    if (is_new && last >= 0) {
+      layers.stack = row_stack(graph_, std::span(groups_).subspan(at(first), at(last - first + 1)));
+      if (layers.stack.depth() > 0)
+        layers.most = halo_ == TiledChoice::Halo::share ? most_shared_rows(layers.stack) : most_overlapped_rows(layers.stack);
     }
-    return known->second;
+    return layers;
   }
 
- private:
   const Graph& graph_;
   const TiledChoice::Halo halo_;
   const std::vector<Group> groups_;
-  std::vector<std::int64_t> group_of_;                                   // by op; −1: none
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> known_;  // by first and last group
+  std::vector<std::int64_t> group_of_;                             // by op; −1: none
+  std::map<std::pair<std::int64_t, std::int64_t>, Layers> known_;  // by first and last group
 };
+
+bool has_rows(const PassTrial& trial) { return trial.driver().format == Format::map; }
+
+// So many rows of the whole batch.
+bool fits_rows(PassTrial& trial, std::int64_t rows) {
+  Dims extents = trial.driver().shape;
+  extents[2] = ceil_div(extents[2], rows);
+  return trial.fits(extents);
+}
+
+// The fewest rows of the whole batch that fit. Where the search begins is a guess: the bytes of the tiles decide.
+bool cut_to_fewest_rows(PassTrial& trial, std::int64_t guess) {
+  const std::int64_t most = trial.driver().shape[2];
+  std::int64_t not_fits = 0, fits = most + 1;
+  for (std::int64_t rows = std::clamp<std::int64_t>(guess, 1, most), step = 1;; step *= 2) {
+    const bool fitted = fits_rows(trial, rows);
+    (fitted ? fits : not_fits) = rows;
+    const std::int64_t next = std::clamp<std::int64_t>(fitted ? rows - step : rows + step, 1, most);
+    if (next == rows || next <= not_fits || next >= fits) break;
+    rows = next;
+  }
+  while (not_fits + 1 < fits) {
+    const std::int64_t middle = not_fits + (fits - not_fits) / 2;
+    (fits_rows(trial, middle) ? fits : not_fits) = middle;
+  }
+  return fits <= most && fits_rows(trial, fits);
+}
 
 }  // namespace
 
 Plan plan_lrcnn(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints) {
   TiledSearch search{.halo = halo, .checkpoints = checkpoints};
   if (request.options.has(kLrcnnLayers)) search.layers = request.options.integer(kLrcnnLayers);
+  if (request.options.has(kLrcnnStream)) {
+    const std::string_view stream = request.options.word(kLrcnnStream);
+    search.stream = stream == "none"     ? TiledChoice::Stream::none
+                    : stream == "inputs" ? TiledChoice::Stream::inputs
+                                         : TiledChoice::Stream::all;
+  }
   if (request.options.has(kLrcnnRows)) {
     const std::int64_t rows = request.options.integer(kLrcnnRows);
-    search.cut = [rows](PassTrial& trial, const Pass& pass) {
-      const ValueType& type = trial.graph().value(pass.driver).type;
-      if (type.format != Format::map) return cut_to_fastest(trial, pass);
-      Dims extents = type.shape;
-      extents[2] = (extents[2] + rows - 1) / rows;
-      return trial.fits(pass, extents);
-    };
+    search.whole = false;
+    search.cut = [rows](PassTrial& trial) { return has_rows(trial) ? fits_rows(trial, rows) : cut_to_fastest(trial); };
     return fastest_tiled_plan(request, planner, search);
   }
-  RowBounds bounds(request.graph, halo);
-  search.cut = [&bounds](PassTrial& trial, const Pass& pass) {
-    if (!cut_to_fastest(trial, pass)) return false;
-    const ValueType& type = trial.graph().value(pass.driver).type;
-    if (type.format != Format::map) return true;
-    const std::int64_t rows = (type.shape[2] + trial.extents()[2] - 1) / trial.extents()[2];
-    return rows <= bounds.most_rows(pass);
+  PassRows rows(request.graph, halo);
+  CutPass cut = cut_to_fastest;
+  if (request.options.word(kLrcnnCut) == "rows")
+    cut = [&rows](PassTrial& trial) {
+      return has_rows(trial) ? cut_to_fewest_rows(trial, rows.fewest(trial.pass(), trial.limit())) : cut_to_fastest(trial);
+    };
+  search.cut = [&](PassTrial& trial) {
+    if (!cut(trial)) return false;
+    if (!has_rows(trial)) return true;
+    return ceil_div(trial.driver().shape[2], trial.extents()[2]) <= rows.most(trial.pass());
   };
   try {
     return fastest_tiled_plan(request, planner, search);
   } catch (const BudgetError&) {  // the bounds are of efficiency: beyond them is better than not at all
-    search.cut = cut_to_fastest;
+    search.cut = cut;
     return fastest_tiled_plan(request, planner, search);
   }
 }

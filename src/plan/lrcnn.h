@@ -68,7 +68,18 @@ inline constexpr PlannerOption kLrcnnRows{"rows", PlannerOption::Kind::integer, 
 inline constexpr PlannerOption kLrcnnLayers{"layers", PlannerOption::Kind::integer, "",
                                             "layers from the first that run in rows; else as many as are fastest", 1};
 
-inline std::vector<PlannerOption> lrcnn_options() { return {kLrcnnRows, kLrcnnLayers}; }
+inline constexpr PlannerOption kLrcnnCut{"cut",
+                                         PlannerOption::Kind::word,
+                                         "samples",
+                                         "samples: before rows and columns; rows: nothing else, of the whole batch",
+                                         0,
+                                         0,
+                                         "samples|rows"};
+inline constexpr PlannerOption kLrcnnStream{
+    "stream", PlannerOption::Kind::word, "", "maps between passes that wait in host memory; else what is fastest", 0,
+    0,        "none|inputs|all"};
+
+inline std::vector<PlannerOption> lrcnn_options() { return {kLrcnnRows, kLrcnnLayers, kLrcnnCut, kLrcnnStream}; }
 
 // The fastest plan of LR-CNN's that way: with rows that overlap or are shared, with or without checkpoints. Throws BudgetError
 // where none fits.

@@ -26,7 +26,7 @@ class TileCost {
         last_use_(tiles.values().size(), -1) {
     const std::vector<OpId>& ops = tiles.pass().ops;
     for (std::size_t k = 0; k < ops.size(); ++k)
-      for (ValueId input : graph_.op(ops[k]).inputs) last_use_[slot(input)] = static_cast<int>(k);
+      for (ValueId input : graph_.op(ops[k]).inputs) last_use_[tiles_.slot(input)] = static_cast<int>(k);
   }
 
   PassCost of(const Dims& tile) const {
@@ -39,7 +39,8 @@ class TileCost {
       const OpSite site{graph_, graph_.op(ops[k])};
       const Op& op = site.op;
       if (tiles_.driving_box(static_cast<int>(k), tile).empty()) continue;
-      const CallBoxes boxes = tiles_.call(static_cast<int>(k), tile);
+      const Call call = tiles_.call_at(static_cast<int>(k), tile);
+      const CallBoxes& boxes = call.boxes;
       std::int64_t during = 0;
       for (std::size_t j = 0; j < op.inputs.size(); ++j) {
         const ValueId input = op.inputs[j];
@@ -47,10 +48,10 @@ class TileCost {
         const bool external = tiles_.value_class(input) == ValueClass::external;
         const bool streamed = external && plan_.home_of(input) != Tier::device && !graph_.value(input).persistent();
         const bool in_place = external && !streamed && boxes.in[j] == Box::whole(graph_.value(input).type.shape);
-        if (streamed && !fetched[slot(input)]) {
-          fetched[slot(input)] = true;
+        if (streamed && !fetched[tiles_.slot(input)]) {
+          fetched[tiles_.slot(input)] = true;
           live += bytes_of(input, present);
-          ends[static_cast<std::size_t>(last_use_[slot(input)])] += bytes_of(input, present);
+          ends[static_cast<std::size_t>(last_use_[tiles_.slot(input)])] += bytes_of(input, present);
           cost.copy_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.link_in;
         }
         if (!in_place && (external ? !streamed || boxes.in[j] != present : boxes.in[j] != present))
@@ -62,13 +63,12 @@ class TileCost {
         const bool reduced = tiles_.value_class(output) == ValueClass::reduced;
         if (reduced || boxes.out[o] != of.present) during += bytes_of(output, boxes.out[o]);
         if (reduced) continue;
-        const int last = std::max(last_use_[slot(output)], static_cast<int>(k));
+        const int last = std::max(last_use_[tiles_.slot(output)], static_cast<int>(k));
         live += bytes_of(output, of.present);
         ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
         if (tiles_.leaves(output) && plan_.home_of(output) != Tier::device)
           cost.copy_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
       }
-      const Call call = tiles_.call_at(static_cast<int>(k), tile);
       during += workspace_ ? (*workspace_)[k] : workspace_in_proportion(ops[k], call);
       cost.compute_seconds += request_.profile.seconds_of(call);
       cost.bytes = std::max(cost.bytes, live + during);
@@ -77,23 +77,15 @@ class TileCost {
     return cost;
   }
 
-  // Rows that are carried wait beside the tile.
-  std::int64_t carried() const {
+  // Of the rows that are carried, which wait beside the tile.
+  std::int64_t carried(const Dims& tile) const {
     std::int64_t bytes = 0;
-    Dims middle;
-    for (int dim = 0; dim < tiles_.grid().rank(); ++dim) middle.push_back(tiles_.grid()[dim] / 2);
     for (ValueId value : tiles_.values())
-      if (tiles_.shared(value)) bytes += bytes_of(value, tiles_.boxes(value, middle).carry);
+      if (tiles_.shared(value)) bytes += bytes_of(value, tiles_.boxes(value, tile).carry);
     return bytes;
   }
 
  private:
-  std::size_t slot(ValueId value) const {
-    const std::vector<ValueId>& values = tiles_.values();
-    return static_cast<std::size_t>(
-        std::lower_bound(values.begin(), values.end(), value, [](ValueId a, ValueId b) { return a.index < b.index; }) -
-        values.begin());
-  }
   std::int64_t workspace_in_proportion(OpId op, const Call& call) const {
     if (!request_.costs) return 0;
     const std::int64_t whole = request_.costs->workspace[static_cast<std::size_t>(op.index)];
@@ -130,7 +122,7 @@ std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& ex
 namespace {
 
 // Only the tiles that are looked at are cut out of a pass, the first, a middle and the last along each dimension: all between them
-// are one.
+// are one. No window reaches from sample to sample, so that tiles of as many samples are alike and the first stands for them.
 struct FewTiles {
   struct Looked {
     std::int64_t tile = 0;
@@ -139,47 +131,60 @@ struct FewTiles {
   Pass pass;
   std::vector<std::vector<Looked>> looked;  // by dimension
 
-  FewTiles(const Graph& graph, const Pass& whole, const Dims& extents) : pass(whole) {
-    const Dims& shape = graph.value(pass.driver).type.shape;
+  FewTiles(const PassRoles& roles, const Dims& extents) : pass(roles.pass()) {
+    const Dims& shape = roles.graph().value(pass.driver).type.shape;
     pass.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
     looked.resize(static_cast<std::size_t>(shape.rank()));
     for (int dim = 0; dim < shape.rank(); ++dim) {
       const std::size_t d = static_cast<std::size_t>(dim);
       std::vector<std::int64_t>& cuts = pass.cuts[d];
       const std::int64_t size = extents[dim], count = (shape[dim] + size - 1) / size;
-      const std::int64_t middle = count / 2 * size, last = (count - 1) * size;
+      const std::int64_t middle = dim == 0 ? 0 : count / 2 * size, last = (count - 1) * size;
       for (const std::int64_t cut : {size, middle, middle + size, last})
         if (count > 1 && cut > 0 && cut < shape[dim] && (cuts.empty() || cut > cuts.back())) cuts.push_back(cut);
       const auto tile_from = [&](std::int64_t cut) { return std::lower_bound(cuts.begin(), cuts.end(), cut) - cuts.begin() + 1; };
+      if (dim == 0) {
+        const std::int64_t full = std::max<std::int64_t>(1, shape[dim] / size);
+        looked[d].push_back({0, full});
+        if (count > full) looked[d].push_back({tile_from(last), 1});
+        continue;
+      }
       looked[d].push_back({0, 1});
       if (count > 2) looked[d].push_back({tile_from(middle), count - 2});
       if (count > 1) looked[d].push_back({tile_from(last), 1});
     }
   }
+
+  // Of the most common kind.
+  Dims typical() const {
+    Dims tile;
+    for (const std::vector<Looked>& of : looked) tile.push_back(of[of.size() == 3 ? 1 : 0].tile);
+    return tile;
+  }
 };
 
 }  // namespace
 
-std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const Pass& pass, const Dims& extents,
-                                            const std::vector<bool>& read_later) {
-  const FewTiles few(request.graph, pass, extents);
-  const PassTiles tiles(request.graph, few.pass, read_later);
-  Dims middle;
-  for (const auto& looked : few.looked) middle.push_back(looked[looked.size() / 2].tile);
-  std::vector<std::int64_t> workspace(pass.ops.size(), 0);
-  for (std::size_t k = 0; k < pass.ops.size(); ++k)
+std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const std::shared_ptr<const PassRoles>& roles,
+                                            const Dims& extents) {
+  const FewTiles few(*roles, extents);
+  const PassTiles tiles(roles, few.pass);
+  const Dims middle = few.typical();
+  std::vector<std::int64_t> workspace(few.pass.ops.size(), 0);
+  for (std::size_t k = 0; k < workspace.size(); ++k)
     if (const int op = static_cast<int>(k); request.workspace && !tiles.driving_box(op, middle).empty())
       workspace[k] = request.workspace(tiles.call_at(op, middle));
   return workspace;
 }
 
-PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
-                      const std::vector<bool>& read_later, const std::vector<std::int64_t>* workspace) {
-  const Dims& shape = request.graph.value(pass.driver).type.shape;
-  const FewTiles few(request.graph, pass, extents);
-  const PassTiles tiles(request.graph, few.pass, read_later);
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
+                      const Dims& extents, const std::vector<std::int64_t>* workspace) {
+  const Dims& shape = request.graph.value(roles->pass().driver).type.shape;
+  const FewTiles few(*roles, extents);
+  const PassTiles tiles(roles, few.pass);
   const TileCost one(request, plan, tiles, workspace);
   PassCost total;
+  std::int64_t carried = 0;
   Dims index = Dims::filled(shape.rank(), 0);
   for (bool more = true; more;) {
     Dims tile;
@@ -191,6 +196,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
     }
     const PassCost cost = one.of(tile);
     total.bytes = std::max(total.bytes, cost.bytes);
+    carried = std::max(carried, one.carried(tile));
     total.compute_seconds += cost.compute_seconds * times;
     total.copy_seconds += cost.copy_seconds * times;
     more = false;
@@ -199,7 +205,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& 
       if (!more) index[dim] = 0;
     }
   }
-  total.bytes += one.carried();
+  total.bytes += carried;
   return total;
 }
 

@@ -17,16 +17,15 @@ struct PassCost {
 // The boundaries of tiles of these extents of a value of that shape: `Pass::cuts`.
 std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& extents);
 
-// What the pass costs in tiles of these extents of its driver, whatever its own cuts are; reckoned from the first, a middle and the
-// last tile of each dimension, with the plan's homes. `workspace`: of a tile's calls, by op of the pass; where it is not known it
-// is taken in proportion to that of whole values. `read_later`: as PassTiles takes it. Throws UserError where the pass cannot be
-// tiled so.
-PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const Pass& pass, const Dims& extents,
-                      const std::vector<bool>& read_later, const std::vector<std::int64_t>* workspace = nullptr);
+// What a pass costs in tiles of these extents of its driver; reckoned from the first, a middle and the last tile of each dimension,
+// with the plan's homes. `workspace`: of a tile's calls, by op of the pass; where it is not known it is taken in proportion to that
+// of whole values. Throws UserError where the pass cannot be tiled so.
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
+                      const Dims& extents, const std::vector<std::int64_t>* workspace = nullptr);
 
 // The workspace that the backend says the calls of a middle tile need, by op of the pass.
-std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const Pass& pass, const Dims& extents,
-                                            const std::vector<bool>& read_later);
+std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const std::shared_ptr<const PassRoles>& roles,
+                                            const Dims& extents);
 
 // The bytes of a tier during each step of a plan beside what passes hold in tiles: of the device weights and states, inputs, values
 // that whole ops make and read, results of passes that have their home there, accumulators; of a lower tier what lives there.

@@ -120,10 +120,9 @@ class SftPlanner {
   }
 
   TiledChoice choice_of(const Tiling& tiling, TiledChoice::Stream stream, bool finer) const {
-    return {.tiling = tiling,
-            .halo = TiledChoice::Halo::overlap,
-            .stream = stream,
-            .cut = [this, finer](PassTrial& trial, const Pass& pass) { return cut(trial, pass, finer); }};
+    return {.tiling = tiling, .halo = TiledChoice::Halo::overlap, .stream = stream, .cut = [this, finer](PassTrial& trial) {
+              return cut(trial, finer);
+            }};
   }
 
   // Keeps the plan where it is the fastest so far.
@@ -150,9 +149,9 @@ class SftPlanner {
 
   // Cuts a pass: the fewest samples, else single samples and 2ⁿ tiles along each dimension of space, else more along one than along
   // the others if that is faster.
-  bool cut(PassTrial& trial, const Pass& pass, bool finer) const {
-    const Segment* segment = segment_of(pass);
-    const Dims& shape = graph_.value(pass.driver).type.shape;
+  bool cut(PassTrial& trial, bool finer) const {
+    const Segment* segment = segment_of(trial.pass());
+    const Dims& shape = trial.driver().shape;
     Dims extents = shape;
     const auto divide_space = [&](std::int64_t along_last, std::int64_t along_others) {
       for (const int dim : segment->space) {
@@ -162,13 +161,13 @@ class SftPlanner {
     };
     if (tiles_ > 0) {
       divide_space(tiles_, tiles_);
-      return trial.fits(pass, extents);
+      return trial.fits(extents);
     }
-    if (trial.fits(pass, extents)) return true;
+    if (trial.fits(extents)) return true;
     if (segment->samples)
       while (extents[0] > 1) {
         extents[0] = (extents[0] + 1) / 2;
-        if (trial.fits(pass, extents)) return true;
+        if (trial.fits(extents)) return true;
       }
     std::int64_t most = 1;
     for (const int dim : segment->space) most = std::max(most, shape[dim]);
@@ -177,7 +176,7 @@ class SftPlanner {
       if (tiles >= most) return false;
       tiles *= 2;
       divide_space(tiles, tiles);
-    } while (held_for_backward(*segment, pass, shape, tiles) > trial.limit() || !trial.fits(pass, extents));
+    } while (held_for_backward(*segment, trial.pass(), shape, tiles) > trial.limit() || !trial.fits(extents));
     if (!finer) return true;
 
     double fastest = trial.seconds();
@@ -185,21 +184,21 @@ class SftPlanner {
     for (std::int64_t last = 1; last <= tiles; last += (last + 2) / 3) {
       std::int64_t not_fits = 0, fits = most;
       divide_space(last, fits);
-      if (!trial.fits(pass, extents)) continue;
+      if (!trial.fits(extents)) continue;
       while (not_fits + 1 < fits) {
         const std::int64_t middle = not_fits + (fits - not_fits) / 2;
         divide_space(last, middle);
-        (trial.fits(pass, extents) ? fits : not_fits) = middle;
+        (trial.fits(extents) ? fits : not_fits) = middle;
       }
       divide_space(last, fits);
-      trial.fits(pass, extents);
+      trial.fits(extents);
       if (trial.seconds() >= fastest) continue;
       fastest = trial.seconds();
       best_last = last;
       best_others = fits;
     }
     divide_space(best_last, best_others);
-    return trial.fits(pass, extents);
+    return trial.fits(extents);
   }
 
   // The bytes that a tile in the middle must hold where forward has been made again and backward begins, by Listing 4: less than

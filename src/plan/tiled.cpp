@@ -26,64 +26,60 @@ bool comes_from_data(const PlanRequest& request, ValueId id) {
 // Tries the tiles of one pass.
 class PassFitter {
  public:
-  explicit PassFitter(PassTrial& trial) : trial_(trial) {}
+  explicit PassFitter(PassTrial& trial) : trial_(trial), shape_(trial.driver().shape) {}
 
-  bool fit(const Pass& pass) {
-    const Dims shape = shape_of(pass);
-    Dims extents = shape;
-    if (trial_.fits(pass, extents)) return true;
+  bool fit() {
+    Dims extents = shape_;
+    if (trial_.fits(extents)) return true;
     extents[0] = 1;
-    unit_ = Dims::filled(shape.rank(), 1);
-    if (trial_.fits(pass, extents)) {
-      grow(pass, extents, 0);
+    unit_ = Dims::filled(shape_.rank(), 1);
+    if (trial_.fits(extents)) {
+      grow(extents, 0);
       return true;
     }
     if (cut_of(trial_.graph()) == Cut::samples) return false;
-    unit_ = units_of(pass);
-    split(pass, extents);
+    unit_ = units();
+    split(extents);
     if (best_ == kNever) return false;
-    return trial_.fits(pass, best_extents_);
+    return trial_.fits(best_extents_);
   }
 
  private:
-  const Dims& shape_of(const Pass& pass) const { return trial_.graph().value(pass.driver).type.shape; }
-
   // What tiles should be a multiple of: the rows of the driver that stand for one row of the pass's narrowest map, so that every
   // tile has as many rows of each value as the next.
-  Dims units_of(const Pass& pass) const {
+  Dims units() const {
     const Graph& graph = trial_.graph();
-    const Dims& shape = shape_of(pass);
-    Dims unit = Dims::filled(shape.rank(), 1);
-    for (OpId id : pass.ops)
+    Dims unit = Dims::filled(shape_.rank(), 1);
+    for (OpId id : trial_.pass().ops)
       for (const std::vector<ValueId>* list : {&graph.op(id).inputs, &graph.op(id).outputs})
         for (ValueId value : *list) {
           const ValueType& type = graph.value(value).type;
-          if (type.format != Format::map || type.shape.rank() != shape.rank() || graph.value(value).persistent()) continue;
-          for (int dim = 2; dim < shape.rank(); ++dim)
-            if (type.shape[dim] > 1) unit[dim] = std::max(unit[dim], (shape[dim] + type.shape[dim] - 1) / type.shape[dim]);
+          if (type.format != Format::map || type.shape.rank() != shape_.rank() || graph.value(value).persistent()) continue;
+          for (int dim = 2; dim < shape_.rank(); ++dim)
+            if (type.shape[dim] > 1) unit[dim] = std::max(unit[dim], (shape_[dim] + type.shape[dim] - 1) / type.shape[dim]);
         }
     return unit;
   }
 
   // The largest extent along `dim` that fits, at least one unit, evened out over the tiles.
-  void grow(const Pass& pass, Dims& extents, int dim) {
-    const std::int64_t extent = shape_of(pass)[dim], unit = unit_[dim];
+  void grow(Dims& extents, int dim) {
+    const std::int64_t extent = shape_[dim], unit = unit_[dim];
     const std::int64_t units = (extent + unit - 1) / unit;
     std::int64_t fits = 1, not_fits = units + 1;
     while (fits + 1 < not_fits) {
       const std::int64_t middle = fits + (not_fits - fits) / 2;
       extents[dim] = std::min(extent, middle * unit);
-      (trial_.fits(pass, extents) ? fits : not_fits) = middle;
+      (trial_.fits(extents) ? fits : not_fits) = middle;
     }
     const std::int64_t tiles = (units + fits - 1) / fits;
     for (const std::int64_t even : {(units + tiles - 1) / tiles, fits}) {
       extents[dim] = std::min(extent, even * unit);
-      if (trial_.fits(pass, extents)) return;
+      if (trial_.fits(extents)) return;
     }
   }
 
   // Parts of a sample: extents of units times powers of two, and of the last dimension the largest that fits.
-  void split(const Pass& pass, const Dims& sample) {
+  void split(const Dims& sample) {
     const int last = sample.rank() - 1;
     std::vector<Dims> leading{sample};
     for (int dim = 2; dim < last; ++dim) {
@@ -98,13 +94,13 @@ class PassFitter {
     }
     for (Dims extents : leading) {
       extents[last] = sample[last];
-      if (!trial_.fits(pass, extents)) {
+      if (!trial_.fits(extents)) {
         extents[last] = std::min(sample[last], unit_[last]);
-        if (!trial_.fits(pass, extents)) {
+        if (!trial_.fits(extents)) {
           if (last == 3) break;  // longer ones fit no better
           continue;
         }
-        grow(pass, extents, last);
+        grow(extents, last);
       }
       // Where the time is about the same, larger tiles are better: kernels have more to do at once.
       constexpr double kAbout = 1.02;
@@ -117,19 +113,20 @@ class PassFitter {
   }
 
   PassTrial& trial_;
+  const Dims& shape_;  // of the driver
   Dims unit_;
   double best_ = kNever;
   Dims best_extents_;
 };
 
 // The cut with the workspace that the backend says its tiles need: that of the tiles found last stands for smaller ones too.
-bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& trial, const Pass& pass) {
+bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& trial) {
   constexpr int kTries = 4;
   for (int k = 0; k < kTries; ++k) {
-    if (!cut(trial, pass)) return false;
+    if (!cut(trial)) return false;
     if (trial.limit() <= 0 || !request.workspace) return true;
-    trial.learn_workspace(pass);
-    if (trial.fits(pass, Dims(trial.extents()))) return true;
+    trial.learn_workspace();
+    if (trial.fits(Dims(trial.extents()))) return true;
   }
   return false;
 }
@@ -158,14 +155,14 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
 
 }  // namespace
 
-bool PassTrial::fits(const Pass& pass, const Dims& extents) {
+bool PassTrial::fits(const Dims& extents) {
   extents_ = extents;
-  cost_ = cost_of_pass(request_, plan_, pass, extents_, read_later_, workspace_.empty() ? nullptr : &workspace_);
+  cost_ = cost_of_pass(request_, plan_, roles_, extents_, workspace_.empty() ? nullptr : &workspace_);
   least_ = std::min(least_, cost_.bytes);
   return limit_ <= 0 || cost_.bytes <= limit_;
 }
 
-bool cut_to_fastest(PassTrial& trial, const Pass& pass) { return PassFitter(trial).fit(pass); }
+bool cut_to_fastest(PassTrial& trial) { return PassFitter(trial).fit(); }
 
 bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const Op& op = graph.op(id);
@@ -261,8 +258,8 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     }
     const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
     for (Pass& tried : forms) {
-      PassTrial trial(request, plan, later[static_cast<std::size_t>(step->pass)], limit);
-      const bool fitted = cut_exactly(request, choice.cut, trial, tried);
+      PassTrial trial(request, plan, tried, later[static_cast<std::size_t>(step->pass)], limit);
+      const bool fitted = cut_exactly(request, choice.cut, trial);
       least = std::min(least, trial.least());
       if (!fitted || trial.seconds() >= best) continue;
       best = trial.seconds();
@@ -286,17 +283,15 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
 
 namespace {
 
-// The ops of the first groups, and of their backward, that can be tiled.
-std::vector<bool> ops_of_layers(const Graph& graph, std::int64_t layers) {
+// By op, the group that it, or what it is the gradient of, belongs to; beyond all groups where it cannot be tiled.
+std::vector<std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups) {
   const Cut cut = cut_of(graph);
-  std::vector<bool> tiled(static_cast<std::size_t>(graph.op_count()), false);
-  std::int64_t layer = 0;
-  for (const Group& group : groups_of(graph)) {
-    if (layer++ == layers) break;
-    for (const std::vector<OpId>* ops : {&group.forward, &group.backward})
-      for (OpId op : *ops) tiled[at(op)] = can_tile(graph, op, cut);
-  }
-  return tiled;
+  std::vector<std::size_t> group_of(static_cast<std::size_t>(graph.op_count()), groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const std::vector<OpId>* ops : {&groups[g].forward, &groups[g].backward})
+      for (OpId op : *ops)
+        if (can_tile(graph, op, cut)) group_of[at(op)] = g;
+  return group_of;
 }
 
 // Groups after which maps are smaller than before: where a region may well end.
@@ -319,6 +314,7 @@ std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& 
 Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
   const Graph& graph = request.graph;
   const std::vector<Group> groups = groups_of(graph);
+  const std::vector<std::size_t> tileable = tileable_groups(graph, groups);
   const auto count = static_cast<std::int64_t>(groups.size());
   const std::vector<std::int64_t> ends = narrows(graph, groups);
   std::vector<std::int64_t> layers = ends;
@@ -326,45 +322,65 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   if (search.layers > 0) layers = {std::min(search.layers, count)};
 
   std::optional<TiledPlan> best;
+  Tiling best_tiling;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
   // Where the time is about the same, the one that asks for less host memory is better.
   constexpr double kAbout = 1.05;
-  const auto consider = [&](std::int64_t end, std::vector<bool> cuts) {
-    TiledChoice choice{
-        .tiling = tiling_of(graph, ops_of_layers(graph, end), std::move(cuts)), .halo = search.halo, .cut = search.cut};
+  using Stream = TiledChoice::Stream;
+  const Stream first = search.stream.value_or(Stream::all);
+  const auto consider = [&](const Tiling& tiling, Stream stream) {
+    TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut};
     if (best) choice.most_seconds = best->seconds * kAbout;
     std::int64_t needed = 0, host = 0;
     OpId worst;
     std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst, &host);
-    if (!found && needed <= limit_of(request)) {
+    const bool counts = !found && stream == first;
+    if (counts && needed <= limit_of(request)) {
       least_host = std::min(least_host, host);
-    } else if (!found && needed < least) {
+    } else if (counts && needed < least) {
       least = needed;
       at_peak = worst;
     }
     if (found && (!best || found->seconds * kAbout < best->seconds ||
-                  (found->seconds < best->seconds * kAbout && found->host_bytes < best->host_bytes)))
+                  (found->seconds < best->seconds * kAbout && found->host_bytes < best->host_bytes))) {
       best = std::move(found);
+      best_tiling = tiling;
+    }
   };
-  const auto cut_after = [&](const std::vector<std::int64_t>& positions, std::int64_t before) {
+  // The first layers tiled, with what these positions make stored.
+  const auto up_to = [&](std::int64_t end, const std::vector<std::int64_t>& positions) {
     std::vector<bool> cuts(static_cast<std::size_t>(graph.value_count()), false);
     for (const std::int64_t position : positions)
-      if (position < before) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
-    return cuts;
+      if (position < end) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
+    std::vector<bool> tiled;
+    for (const std::size_t group : tileable) tiled.push_back(group < static_cast<std::size_t>(end));
+    return tiling_of(graph, std::move(tiled), std::move(cuts));
   };
-  if (search.layers == 0) consider(0, cut_after({}, 0));  // where everything fits as it is
-  for (const std::int64_t end : layers) {
-    consider(end, cut_after({}, end));
-    if (!search.checkpoints) continue;
-    consider(end, cut_after(ends, end));
-    const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
-    for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
-      std::vector<std::int64_t> even;
-      for (std::int64_t g = segment; g < end; g += segment)
-        if (groups[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
-      consider(end, cut_after(even, end));
+  const auto consider_all = [&](Stream stream) {
+    if (search.layers == 0 && search.whole) consider(up_to(0, {}), stream);
+    for (const std::int64_t end : layers) {
+      consider(up_to(end, {}), stream);
+      if (!search.checkpoints) continue;
+      consider(up_to(end, ends), stream);
+      const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
+      for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
+        std::vector<std::int64_t> even;
+        for (std::int64_t g = segment; g < end; g += segment)
+          if (groups[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
+        consider(up_to(end, even), stream);
+      }
     }
+  };
+  consider_all(first);
+  // Streaming all asks for the least of the device and the most of the host.
+  const bool host_lacks = !best && least_host != std::numeric_limits<std::int64_t>::max();
+  for (const Stream less : {Stream::inputs, Stream::none}) {
+    if (search.stream) break;
+    if (best)
+      consider(Tiling(best_tiling), less);
+    else if (host_lacks)
+      consider_all(less);
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
   if (!best)

@@ -14,16 +14,19 @@ namespace outsize {
 // The tiles of one pass, tried against the memory that is left for it.
 class PassTrial {
  public:
-  // `limit`: bytes; 0: no limit. `read_later`: as PassTiles takes it.
-  PassTrial(const PlanRequest& request, const Plan& plan, const std::vector<bool>& read_later, std::int64_t limit)
-      : request_(request), plan_(plan), read_later_(read_later), limit_(limit) {}
+  // `limit`: bytes; 0: no limit. `read_later`, and what is thrown: as PassRoles.
+  PassTrial(const PlanRequest& request, const Plan& plan, const Pass& pass, const std::vector<bool>& read_later, std::int64_t limit)
+      : request_(request), plan_(plan), roles_(std::make_shared<const PassRoles>(request.graph, pass, read_later)), limit_(limit) {}
 
   const Graph& graph() const { return request_.graph; }
+  const Pass& pass() const { return roles_->pass(); }
+  // Of the driver, which the tiles cut.
+  const ValueType& driver() const { return graph().value(pass().driver).type; }
   std::int64_t limit() const { return limit_; }
-  // Whether tiles of these extents of the pass's driver are within the limit.
-  bool fits(const Pass& pass, const Dims& extents);
+  // Whether tiles of these extents of the driver are within the limit.
+  bool fits(const Dims& extents);
   // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on.
-  void learn_workspace(const Pass& pass) { workspace_ = workspace_of_pass(request_, pass, extents_, read_later_); }
+  void learn_workspace() { workspace_ = workspace_of_pass(request_, roles_, extents_); }
 
   // Of the tiles tried last.
   const Dims& extents() const { return extents_; }
@@ -35,7 +38,7 @@ class PassTrial {
  private:
   const PlanRequest& request_;
   const Plan& plan_;
-  const std::vector<bool>& read_later_;
+  const std::shared_ptr<const PassRoles> roles_;
   const std::int64_t limit_;
   std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
   Dims extents_;
@@ -44,10 +47,10 @@ class PassTrial {
 };
 
 // Finds tiles of a pass within the limit: those that the trial tried last. Returns whether there are any.
-using CutPass = std::function<bool(PassTrial& trial, const Pass& pass)>;
+using CutPass = std::function<bool(PassTrial& trial)>;
 
 // As many whole samples as can be, or parts of one sample, of the extents that take the least time.
-bool cut_to_fastest(PassTrial& trial, const Pass& pass);
+bool cut_to_fastest(PassTrial& trial);
 
 // How a step is tiled.
 struct TiledChoice {
@@ -88,6 +91,8 @@ struct TiledSearch {
   TiledChoice::Halo halo = TiledChoice::Halo::overlap;
   bool checkpoints = false;
   std::int64_t layers = 0;  // so many run tile by tile; 0: all those up to one after which maps are smaller, and all, are tried
+  bool whole = true;        // none may, where everything fits as it is
+  std::optional<TiledChoice::Stream> stream = std::nullopt;  // nothing: what is fastest
   CutPass cut = cut_to_fastest;
 };
 

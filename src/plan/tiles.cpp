@@ -10,19 +10,26 @@ bool contains(const std::vector<ValueId>& list, ValueId value) { return std::fin
 
 }  // namespace
 
-PassTiles::PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later) : graph_(graph), pass_(pass) {
-  const Dims& shape = graph.value(pass.driver).type.shape;
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    const std::size_t d = static_cast<std::size_t>(dim);
-    grid_.push_back(d < pass.cuts.size() ? static_cast<std::int64_t>(pass.cuts[d].size()) + 1 : 1);
-  }
+PassRoles::PassRoles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later) : graph_(graph), pass_(pass) {
   const Value& driver = graph.value(pass.driver);
-  if (driver.type.format == Format::map && grid_[1] > 1)
-    user_error("pass {}: the channels of {} cannot be cut into tiles; cut samples, rows or columns", pass.name, driver.name);
   if (driver.producer && !graph.op(driver.producer).def->can_gather({graph, graph.op(driver.producer)}))
     user_error(
         "pass {}: its driver {} is the result of a reduction and is complete only after all tiles; choose what op {} reduces",
         pass.name, driver.name, graph.op(driver.producer).name);
+  classify(read_later);
+  map_dims();
+}
+
+PassTiles::PassTiles(std::shared_ptr<const PassRoles> roles, const Pass& pass)
+    : roles_(std::move(roles)), graph_(roles_->graph()), pass_(pass) {
+  const Dims& shape = graph_.value(pass.driver).type.shape;
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    const std::size_t d = static_cast<std::size_t>(dim);
+    grid_.push_back(d < pass.cuts.size() ? static_cast<std::int64_t>(pass.cuts[d].size()) + 1 : 1);
+  }
+  const Value& driver = graph_.value(pass.driver);
+  if (driver.type.format == Format::map && grid_[1] > 1)
+    user_error("pass {}: the channels of {} cannot be cut into tiles; cut samples, rows or columns", pass.name, driver.name);
   const bool carries = pass.gather_gradients || !pass.share.empty();
   fast_dim_ = shape.rank() - 1;
   for (int dim = 0; dim < shape.rank(); ++dim)
@@ -30,17 +37,16 @@ PassTiles::PassTiles(const Graph& graph, const Pass& pass, const std::vector<boo
   if (carries)  // rows are shared along the first tiled spatial dimension
     for (int dim = shape.rank() - 1; dim >= 2; --dim)
       if (grid_[dim] > 1) fast_dim_ = dim;
-  classify(read_later);
-  map_dims();
+  check_reductions();
   for (int dim = 0; dim < shape.rank(); ++dim) lines_.push_back(make_line(dim));
 }
 
-void PassTiles::before_barrier(const Op& op, ValueId value) const {
+void PassRoles::before_barrier(const Op& op, ValueId value) const {
   user_error("pass {}: op {} reads {}, which is complete only after the pass; end the pass before it", pass_.name, op.name,
              graph_.value(value).name);
 }
 
-void PassTiles::classify(const std::vector<bool>& read_later) {
+void PassRoles::classify(const std::vector<bool>& read_later) {
   const std::size_t values = static_cast<std::size_t>(graph_.value_count());
   classes_.assign(values, ValueClass::none);
   shared_.assign(values, false);
@@ -148,35 +154,16 @@ void PassTiles::classify(const std::vector<bool>& read_later) {
   put(owned_wanted_, pass_.driver);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     if (modes_[k] == OpMode::gather) continue;
-    const OpSite here = site(static_cast<int>(k));
+    const OpSite here = site(k);
     const ValueId driver = here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))];
     if (here.op.def->has_owned_terms(here) || !at(down, driver)) put(owned_wanted_, driver);
   }
 }
 
-// Disjoint ranges that cover [0, extent): each ends where its tile's need ends, or in proportion to the driver's tiles where
-// nothing of the value is needed; the last at the extent.
-std::vector<Interval> PassTiles::owned_ranges(int dim, const std::vector<Intervals>& tiles, std::int64_t extent) const {
-  const bool needed = std::any_of(tiles.begin(), tiles.end(), [](const Intervals& tile) { return !tile.need.empty(); });
-  const std::int64_t of_driver = graph_.value(pass_.driver).type.shape[dim];
-  std::vector<Interval> owned(tiles.size());
-  std::int64_t reached = 0;
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
-    std::int64_t end = extent;
-    if (i + 1 < tiles.size() && needed)
-      end = tiles[i].need.empty() ? reached : std::max(reached, tiles[i].need.hi);
-    else if (i + 1 < tiles.size())
-      end = std::max(reached, pass_.cuts[static_cast<std::size_t>(dim)][i] * extent / of_driver);
-    owned[i] = {reached, end};
-    reached = end;
-  }
-  return owned;
-}
-
 // Values of a pass need not have its dimensions in the driver's order: labels have no channels, attention moves its heads. Which
 // dimension of a value a tile cuts is seen from which dimension of its boxes a cut makes smaller.
-void PassTiles::map_dims() {
-  const int rank = grid_.rank();
+void PassRoles::map_dims() {
+  const int rank = graph_.value(pass_.driver).type.shape.rank();
   dims_.assign(values_.size(), {});
   const auto known = [&](ValueId value) { return !dims_[slot(value)].empty(); };
   const auto make_known = [&](ValueId value, std::vector<int> dims) { dims_[slot(value)] = std::move(dims); };
@@ -185,11 +172,11 @@ void PassTiles::map_dims() {
   make_known(pass_.driver, same);
 
   const auto call_on = [&](std::size_t k, const Box& box) {
-    const OpSite here = site(static_cast<int>(k));
+    const OpSite here = site(k);
     return modes_[k] == OpMode::push ? here.op.def->push(here, box) : here.op.def->gather(here, box);
   };
   const auto box_of = [&](std::size_t k, const CallBoxes& boxes, ValueId value) {
-    const Op& op = site(static_cast<int>(k)).op;
+    const Op& op = site(k).op;
     for (std::size_t j = 0; j < op.inputs.size(); ++j)
       if (op.inputs[j] == value) return boxes.in[j];
     return boxes.out[static_cast<std::size_t>(std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin())];
@@ -230,7 +217,7 @@ void PassTiles::map_dims() {
     return any_rank && std::any_of(dims.begin(), dims.end(), [](int dim) { return dim != kNoDim; });
   };
   const auto visit = [&](std::size_t k) {
-    const OpSite here = site(static_cast<int>(k));
+    const OpSite here = site(k);
     const Op& op = here.op;
     const ValueId pivot =
         modes_[k] == OpMode::push ? op.inputs[static_cast<std::size_t>(op.def->push_driver(here))] : op.outputs[0];
@@ -290,9 +277,20 @@ void PassTiles::map_dims() {
   }
   for (ValueId value : values_)
     if (!known(value)) make_known(value, std::vector<int>(static_cast<std::size_t>(rank), kNoDim));
-  for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
-    if (modes_[k] != OpMode::push) continue;
-    const OpSite here = site(static_cast<int>(k));
+}
+
+std::vector<int> PassRoles::same_dims(ValueId value) const {
+  std::vector<int> dims;
+  for (int dim = 0; dim < graph_.value(value).type.shape.rank(); ++dim) dims.push_back(dim);
+  return dims;
+}
+
+// Every op that adds up what the tiles give must be cut by each cut.
+void PassTiles::check_reductions() const {
+  const int rank = grid_.rank();
+  for (int k = 0; k < static_cast<int>(pass_.ops.size()); ++k) {
+    if (mode(k) != OpMode::push) continue;
+    const OpSite here = site(k);
     const ValueId reduced = here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))];
     for (int dim = 0; dim < rank; ++dim)
       if (grid_[dim] > 1 && dim_of(reduced, dim) == kNoDim)
@@ -303,10 +301,23 @@ void PassTiles::map_dims() {
   }
 }
 
-std::vector<int> PassTiles::same_dims(ValueId value) const {
-  std::vector<int> dims;
-  for (int dim = 0; dim < graph_.value(value).type.shape.rank(); ++dim) dims.push_back(dim);
-  return dims;
+// Disjoint ranges that cover [0, extent): each ends where its tile's need ends, or in proportion to the driver's tiles where
+// nothing of the value is needed; the last at the extent.
+std::vector<Interval> PassTiles::owned_ranges(int dim, const std::vector<Intervals>& tiles, std::int64_t extent) const {
+  const bool needed = std::any_of(tiles.begin(), tiles.end(), [](const Intervals& tile) { return !tile.need.empty(); });
+  const std::int64_t of_driver = graph_.value(pass_.driver).type.shape[dim];
+  std::vector<Interval> owned(tiles.size());
+  std::int64_t reached = 0;
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    std::int64_t end = extent;
+    if (i + 1 < tiles.size() && needed)
+      end = tiles[i].need.empty() ? reached : std::max(reached, tiles[i].need.hi);
+    else if (i + 1 < tiles.size())
+      end = std::max(reached, pass_.cuts[static_cast<std::size_t>(dim)][i] * extent / of_driver);
+    owned[i] = {reached, end};
+    reached = end;
+  }
+  return owned;
 }
 
 Box PassTiles::whole_with(ValueId value, int dim, Interval range) const {
@@ -323,7 +334,7 @@ std::int64_t PassTiles::extent(ValueId value, int dim) const {
 PassTiles::Line PassTiles::make_line(int dim) const {
   const std::size_t tiles = static_cast<std::size_t>(grid_[dim]);
   Line line;
-  line.of.assign(values_.size(), std::vector<Intervals>(tiles));
+  line.of.assign(values().size(), std::vector<Intervals>(tiles));
   line.driving.assign(pass_.ops.size(), std::vector<Interval>(tiles));
 
   const std::int64_t extent = graph_.value(pass_.driver).type.shape[dim];
@@ -340,11 +351,11 @@ PassTiles::Line PassTiles::make_line(int dim) const {
   push_phase(dim, line);
   demand_phase(dim, line);
   if (dim != fast_dim_)
-    for (std::size_t v = 0; v < values_.size(); ++v)
+    for (std::size_t v = 0; v < values().size(); ++v)
       for (const Intervals& tile : line.of[v])
         if (!tile.carry.empty())
           user_error("pass {}: {} would have to be carried along dimension {} as well as {}; cut only one of them", pass_.name,
-                     graph_.value(values_[v]).name, dim, fast_dim_);
+                     graph_.value(values()[v]).name, dim, fast_dim_);
   return line;
 }
 
@@ -366,8 +377,8 @@ void PassTiles::push_phase(int dim, Line& line) const {
     const OpSite here = site(k);
     const Op& op = here.op;
     const std::size_t ks = static_cast<std::size_t>(k);
-    if (modes_[ks] == OpMode::gather) continue;
-    if (modes_[ks] == OpMode::front) {
+    if (mode(k) == OpMode::gather) continue;
+    if (mode(k) == OpMode::front) {
       std::int64_t reached = 0;
       for (std::size_t i = 0; i < tiles; ++i) {
         const Interval range = furthest(dim, op, line, static_cast<std::int64_t>(i), reached);
@@ -409,8 +420,7 @@ void PassTiles::push_phase(int dim, Line& line) const {
       for (std::size_t o = 0; o < op.outputs.size(); ++o) take(op.outputs[o], i, boxes.out[o]);
     }
     for (ValueId output : op.outputs)
-      if (value_class(output) == ValueClass::pushed)
-        settle_gradient(dim, line, output, owned_wanted_[static_cast<std::size_t>(output.index)]);
+      if (value_class(output) == ValueClass::pushed) settle_gradient(dim, line, output, roles_->owned_wanted(output));
   }
   if (pass_.gather_gradients) settle_fronts(line);
 }
@@ -475,7 +485,7 @@ void PassTiles::settle_gradient(int dim, Line& line, ValueId value, bool owned_t
 }
 
 void PassTiles::settle_fronts(Line& line) const {
-  for (ValueId value : values_) {
+  for (ValueId value : values()) {
     if (value_class(value) != ValueClass::fronted) continue;
     std::vector<Intervals>& tiles = line.of[slot(value)];
     std::int64_t lowest = tiles.back().compute.hi;  // what this and later tiles still read
@@ -495,10 +505,9 @@ void PassTiles::settle_fronts(Line& line) const {
 void PassTiles::demand_phase(int dim, Line& line) const {
   Line settled = line;
   demand(dim, settled, false);
-  for (ValueId value : values_) {
+  for (ValueId value : values()) {
     const ValueClass kind = value_class(value);
-    if (value == pass_.driver || !owned_wanted_[static_cast<std::size_t>(value.index)] ||
-        (kind != ValueClass::gathered && kind != ValueClass::external))
+    if (value == pass_.driver || !roles_->owned_wanted(value) || (kind != ValueClass::gathered && kind != ValueClass::external))
       continue;
     const std::vector<Interval> owned = owned_ranges(dim, settled.of[slot(value)], extent(value, dim));
     for (std::size_t i = 0; i < owned.size(); ++i) line.of[slot(value)][i].owned = owned[i];
@@ -517,11 +526,11 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
   for (std::size_t k = pass_.ops.size(); k-- > 0;) {
     const OpSite here = site(static_cast<int>(k));
     const Op& op = here.op;
-    if (modes_[k] != OpMode::gather) {
+    if (mode(static_cast<int>(k)) != OpMode::gather) {
       const ValueId driver = op.inputs[static_cast<std::size_t>(op.def->push_driver(here))];
       const ValueClass kind = value_class(driver);
       const bool of_the_tile = driver != pass_.driver && (kind == ValueClass::gathered || kind == ValueClass::external);
-      if (modes_[k] != OpMode::push || !of_the_tile || !reductions) continue;
+      if (mode(static_cast<int>(k)) != OpMode::push || !of_the_tile || !reductions) continue;
       for (std::size_t i = 0; i < tiles; ++i) {
         const Interval range = line.of[slot(driver)][i].owned;
         line.driving[k][i] = range;
@@ -726,7 +735,7 @@ bool PassTiles::same_up_to_step(const Dims& a, const Dims& b) const {
   const auto at = [&](const std::vector<Intervals>& of, const Dims& tile) {
     return tile.rank() == 0 ? Intervals{} : of[static_cast<std::size_t>(tile[fast_dim_])];
   };
-  for (ValueId value : values_) {
+  for (ValueId value : values()) {
     const std::vector<Intervals>& of = line.of[slot(value)];
     const std::int64_t delta = step(value, a);
     const Intervals x = at(of, a), y = at(of, b);
@@ -772,7 +781,7 @@ std::int64_t PassTiles::repeats(const Dims& tile) const {
   Dims at = tile;
   for (Dims next = neighbour(at, 1); next.rank() > 0; next = neighbour(at, 1)) {
     if (!same_up_to_step(at, next) || (count == 1 && !calls_move_alike(at, next))) break;
-    for (ValueId value : values_)
+    for (ValueId value : values())
       if (count > 1 && step(value, at) != step(value, tile)) return count;
     at = next;
     ++count;

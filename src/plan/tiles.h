@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "graph/opdef.h"
@@ -34,19 +35,64 @@ struct TileBoxes {
   Box owned;    // disjoint over tiles, covering the value
 };
 
+// What the ops and values of a pass are to it, however it is cut: the same for all cuts that are tried.
+class PassRoles {
+ public:
+  // `read_later`, by value: whether a step after the pass reads it, or the graph puts it out. Throws UserError naming pass, op and
+  // value when the pass cannot be tiled as it says.
+  PassRoles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later);
+
+  const Graph& graph() const { return graph_; }
+  // Its cuts mean nothing here.
+  const Pass& pass() const { return pass_; }
+  OpMode mode(std::size_t op_of_pass) const { return modes_[op_of_pass]; }
+  ValueClass value_class(ValueId value) const { return classes_[index(value)]; }
+  bool shared(ValueId value) const { return shared_[index(value)]; }
+  bool leaves(ValueId value) const { return leaves_[index(value)]; }
+  // Stored or reduced over: owned boxes must cover the value.
+  bool owned_wanted(ValueId value) const { return owned_wanted_[index(value)]; }
+  // All values the pass touches, ascending, and where one of them stands there.
+  const std::vector<ValueId>& values() const { return values_; }
+  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[index(value)]); }
+  // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
+  static constexpr int kNoDim = -1;
+  int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
+
+ private:
+  static std::size_t index(ValueId value) { return static_cast<std::size_t>(value.index); }
+  OpSite site(std::size_t op_of_pass) const { return {graph_, graph_.op(pass_.ops[op_of_pass])}; }
+  [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
+  void classify(const std::vector<bool>& read_later);
+  void map_dims();
+  std::vector<int> same_dims(ValueId value) const;
+
+  const Graph& graph_;
+  const Pass& pass_;
+  std::vector<OpMode> modes_;
+  std::vector<ValueClass> classes_;  // by value, as the next four
+  std::vector<bool> shared_;
+  std::vector<bool> leaves_;
+  std::vector<bool> owned_wanted_;
+  std::vector<int> slots_;
+  std::vector<ValueId> values_;
+  std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
+};
+
 // The window algebra of a pass: which boxes every op reads and writes in every tile. Boxes are separable, so one line of tiles a
 // dimension is computed and a tile's boxes are put together from the lines.
 class PassTiles {
  public:
-  // `reads_later(v)`: whether a step after the pass reads v, or the graph puts it out. Throws UserError naming pass, op and value
-  // when the pass cannot be tiled as it says.
-  PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later);
+  // `read_later`, and what is thrown: as PassRoles.
+  PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later)
+      : PassTiles(std::make_shared<const PassRoles>(graph, pass, read_later), pass) {}
+  // `pass` is the one of the roles but for its cuts.
+  PassTiles(std::shared_ptr<const PassRoles> roles, const Pass& pass);
 
   const Graph& graph() const { return graph_; }
   const Pass& pass() const { return pass_; }
-  // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
-  static constexpr int kNoDim = -1;
-  int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
+  // As those of PassRoles.
+  static constexpr int kNoDim = PassRoles::kNoDim;
+  int dim_of(ValueId value, int dim) const { return roles_->dim_of(value, dim); }
   // Tiles a dimension of the driver.
   const Dims& grid() const { return grid_; }
   std::int64_t tiles() const { return grid_.product(); }
@@ -57,12 +103,13 @@ class PassTiles {
   // The tile of rank `ordinal` in processing order.
   Dims tile_at(std::int64_t ordinal) const;
 
-  OpMode mode(int op_of_pass) const { return modes_[static_cast<std::size_t>(op_of_pass)]; }
-  ValueClass value_class(ValueId value) const { return classes_[static_cast<std::size_t>(value.index)]; }
-  bool shared(ValueId value) const { return shared_[static_cast<std::size_t>(value.index)]; }
-  bool leaves(ValueId value) const { return leaves_[static_cast<std::size_t>(value.index)]; }
-  // All values the pass touches, ascending.
-  const std::vector<ValueId>& values() const { return values_; }
+  OpMode mode(int op_of_pass) const { return roles_->mode(static_cast<std::size_t>(op_of_pass)); }
+  ValueClass value_class(ValueId value) const { return roles_->value_class(value); }
+  bool shared(ValueId value) const { return roles_->shared(value); }
+  bool leaves(ValueId value) const { return roles_->leaves(value); }
+  // All values the pass touches, ascending, and where one of them stands there.
+  const std::vector<ValueId>& values() const { return roles_->values(); }
+  std::size_t slot(ValueId value) const { return roles_->slot(value); }
 
   TileBoxes boxes(ValueId value, const Dims& tile) const;
   // The box of output 0 (gather, front) or of the driver input (push) that drives the op's call in the tile; may be empty.
@@ -95,10 +142,7 @@ class PassTiles {
     std::vector<std::vector<Interval>> driving;  // by op of the pass, then tile
   };
 
-  [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
-  void classify(const std::vector<bool>& read_later);
-  void map_dims();
-  std::vector<int> same_dims(ValueId value) const;
+  void check_reductions() const;
   std::int64_t extent(ValueId value, int dim) const;
   Line make_line(int dim) const;
   void push_phase(int dim, Line& line) const;
@@ -112,23 +156,15 @@ class PassTiles {
   Interval furthest(int dim, const Op& op, const Line& line, std::int64_t tile, std::int64_t from) const;
   Box whole_with(ValueId value, int dim, Interval range) const;
   OpSite site(int op_of_pass) const { return {graph_, graph_.op(pass_.ops[static_cast<std::size_t>(op_of_pass)])}; }
-  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[static_cast<std::size_t>(value.index)]); }
   bool same_up_to_step(const Dims& a, const Dims& b) const;
   bool calls_move_alike(const Dims& a, const Dims& b) const;
 
+  std::shared_ptr<const PassRoles> roles_;
   const Graph& graph_;
   const Pass& pass_;
   Dims grid_;
   int fast_dim_ = 0;
-  std::vector<OpMode> modes_;
-  std::vector<ValueClass> classes_;
-  std::vector<bool> shared_;
-  std::vector<bool> leaves_;
-  std::vector<bool> owned_wanted_;  // stored or reduced over: owned boxes must cover the value
-  std::vector<int> slots_;
-  std::vector<ValueId> values_;
-  std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
-  std::vector<Line> lines_;             // by dimension of the driver
+  std::vector<Line> lines_;  // by dimension of the driver
 };
 
 // For each pass of the plan, the values that a later step reads (or the graph puts out) before they are made again.

@@ -77,7 +77,8 @@ class Micro {
       pass.ops = {op};
       pass.driver = driver(op);
       mark(graph_.op(op).outputs, true);
-      known->second = cost_of_pass(request_, plan_, pass, extents(pass.driver, pieces), read_later_);
+      const auto roles = std::make_shared<const PassRoles>(graph_, pass, read_later_);
+      known->second = cost_of_pass(request_, plan_, roles, extents(pass.driver, pieces));
       mark(graph_.op(op).outputs, false);
     }
     return known->second;
@@ -101,8 +102,9 @@ class Micro {
     const Dims size = extents(made.pass.driver, pieces);
     made.pass.cuts = cuts_of(graph_.value(made.pass.driver).type.shape, size);
     mark(made.makes, true);
-    const std::vector<std::int64_t> workspace = workspace_of_pass(request_, made.pass, size, read_later_);
-    const PassCost cost = cost_of_pass(request_, plan_, made.pass, size, read_later_, request_.workspace ? &workspace : nullptr);
+    const auto roles = std::make_shared<const PassRoles>(graph_, made.pass, read_later_);
+    const std::vector<std::int64_t> workspace = workspace_of_pass(request_, roles, size);
+    const PassCost cost = cost_of_pass(request_, plan_, roles, size, request_.workspace ? &workspace : nullptr);
     mark(made.makes, false);
     made.bytes = cost.bytes;
     made.seconds = std::max(cost.compute_seconds, cost.copy_seconds);
