@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 
 #include "graph/opdef.h"
 
@@ -212,31 +213,39 @@ std::vector<std::int32_t> ft_dims(const TileGraph& graph) {
   std::vector<std::int32_t> found;
   if (graph.empty()) return found;
   const auto last = static_cast<std::int32_t>(graph.size()) - 1;
-  struct Cut {  // of what a node reads
+  struct Read {
     std::int32_t node;
     const TileInput* input;
+  };
+  std::vector<std::vector<Read>> readers(graph.size());
+  for (std::size_t n = 0; n < graph.size(); ++n)
+    for (const TileInput& input : graph[n].inputs)
+      if (input.source != TileInput::kOutside) readers[at(input.source)].push_back({static_cast<std::int32_t>(n), &input});
+  struct Cut {  // of what a node reads
+    Read read;
     std::size_t dim;
   };
   for (const TileInput& parent : graph.front().inputs)
     for (std::size_t dim = 0; dim < parent.windows.size(); ++dim) {
       bool all = true;
       std::int32_t end = TileNode::kReduced;
-      std::queue<Cut> cuts({{0, &parent, dim}});
+      std::queue<Cut> cuts({{{0, &parent}, dim}});
+      std::set<std::pair<const TileInput*, std::size_t>> seen;  // branches meet: each is followed from there once
       for (; all && !cuts.empty(); cuts.pop()) {
-        const Cut cut = cuts.front();
-        const TileNode& node = graph[at(cut.node)];
-        const std::int32_t iteration = cut.input->windows[cut.dim].iteration;
+        const auto [read, along] = cuts.front();
+        if (!seen.insert({read.input, along}).second) continue;
+        const TileNode& node = graph[at(read.node)];
+        const std::int32_t iteration = read.input->windows[along].iteration;
         const std::int32_t out = node.combines ? iteration : node.to_output[at(iteration)];
         all = out != TileNode::kReduced;
         if (!all) break;
-        if (cut.node == last) {
+        if (read.node == last) {
           all = end == TileNode::kReduced || end == out;
           end = out;
         }
         if (node.combines) continue;
-        for (std::int32_t next = cut.node + 1; next <= last; ++next)
-          for (const TileInput& input : graph[at(next)].inputs)
-            if (input.source == cut.node && input.windows.size() > at(out)) cuts.push({next, &input, at(out)});
+        for (const Read& next : readers[at(read.node)])
+          if (next.input->windows.size() > at(out)) cuts.push({next, at(out)});
       }
       if (all && end != TileNode::kReduced && std::find(found.begin(), found.end(), end) == found.end()) found.push_back(end);
     }
