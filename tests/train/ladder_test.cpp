@@ -69,8 +69,6 @@ TEST_P(Ladder, RefusesOrTrainsAsKeepDoes) {
   std::set<std::string> trained;
   std::map<std::string_view, int> lowest;  // by planner: the least per cent that it fits in
   for (const Planner& planner : planners()) {
-    if (planner.name == "sft" && GetParam().name != "vgg16")
-      continue;  // its search takes a minute a network; that one is its paper's
     table += fmt::format("{:<16}", planner.name);
     bool refused = false;
     for (const int percent : {100, 90, 75, 60, 50, 40, 30}) {
