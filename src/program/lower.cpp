@@ -86,9 +86,12 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
   struct Words {
     std::string_view flag, what, given;
   };
-  constexpr std::array<Words, 3> kWords{
+  // Where values wait on disk already, the host holds what is used at once.
+  const bool spills = std::ranges::any_of(program.pieces, [](const Piece& piece) { return piece.tier == Tier::disk; });
+  const std::array<Words, 3> of_tier{
       Words{"--memory", "device memory", "given"},
-      {"--host-memory", "host memory", "of --host-memory, which --spill DIR relieves of all but what is used at once"},
+      {"--host-memory", "host memory",
+       spills ? "of --host-memory" : "of --host-memory, which --spill DIR relieves of all but what is used at once"},
       {"--spill-limit", "disk", "of --spill-limit"}};
   const std::int64_t margin = options.canary_bytes == 0 ? 0 : align_up(options.canary_bytes, kAlignment);
   std::vector<std::int32_t> last(program.pieces.size());  // of the whole in-place chain, at its root
@@ -128,7 +131,7 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
     if (tier == 0) program.live_bytes = base + largest_live_sum(lives);
     if (budgets[static_cast<std::size_t>(tier)] > 0 && peak > budgets[static_cast<std::size_t>(tier)]) {
       const std::int64_t budget = budgets[static_cast<std::size_t>(tier)];
-      const Words& words = kWords[static_cast<std::size_t>(tier)];
+      const Words& words = of_tier[static_cast<std::size_t>(tier)];
       throw BudgetError(
           fmt::format("planner {} needs {} ({} bytes) of {} for {}, {} ({} bytes) more than the {} {}; the peak is at {}. "
                       "Raise {}, try another --planner, or make batch or image smaller",
