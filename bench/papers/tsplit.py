@@ -87,7 +87,8 @@ def rate(row):
 def compare(answers, model, batch, device, planners):
     names = ",".join(planners)
     rows = answers.ask("compare", MODELS[model], "--batch", str(batch), *device, "--planners", names)["rows"]
-    return dict(zip(planners, rows))
+    options = lambda row: ",".join(f"{key}={value}" for key, value in row["planner_options"].items())  # noqa: E731
+    return {row["planner"] + (":" + options(row) if row["planner_options"] else ""): row for row in rows}
 
 
 def throughput(answers, number, device, results):

@@ -349,6 +349,12 @@ class Tsplit {
     constexpr std::size_t kMost = 32;  // each that joins is reckoned with all before it
     if (ops.empty() || ops.size() == kMost || pieces_of(ops[0]) != pieces_of(next) || pieces_of(next).dim != 0) return false;
     if (std::ranges::find(ops, next) != ops.end()) return false;
+    // What is made again is not what they have read.
+    const auto reads = [&](OpId op, ValueId value) {
+      return std::ranges::find(graph_.op(op).inputs, value) != graph_.op(op).inputs.end();
+    };
+    for (ValueId output : graph_.op(next).outputs)
+      if (std::ranges::any_of(ops, [&](OpId op) { return reads(op, output); })) return false;
     return std::ranges::all_of(graph_.op(next).inputs, [&](ValueId input) {
       const OpId producer = graph_.value(input).producer;
       return std::ranges::find(ops, producer) == ops.end() || graph_.op(producer).def->can_gather({graph_, graph_.op(producer)});

@@ -74,5 +74,18 @@ TEST_F(TsplitSteps, JoinsRunsThatFollowEachOther) {
   EXPECT_TRUE(std::ranges::any_of(split.plan.passes, [](const Pass& pass) { return pass.ops.size() > 1; }));
 }
 
+// Where one batch fits, so does a smaller one, whatever is decided on the way.
+TEST(TsplitBatches, FitFromTheSmallestOn) {
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("titan-rtx-24"), {}};
+  PrepareOptions options;
+  options.planner = "tsplit";
+  options.budgets.device = std::int64_t{24} << 30;
+  for (const std::int64_t batch : {300, 870, 1160, 1740, 2320}) {
+    const StepGraph step = step_of("vgg16", {.batch = batch});
+    EXPECT_LE(prepare(step.graph, *backend, profile, options).program.peak_bytes[0], options.budgets.device) << batch;
+  }
+}
+
 }  // namespace
 }  // namespace outsize
