@@ -89,6 +89,7 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
                                                    : 0.05;
       executor.write(input, as_bytes(type.dtype, numbers));
     }
+    if (training.step) executor.write(training.step, as_bytes(DType::i32, {static_cast<double>(step + 1)}));
     if (training.random_key) executor.write(training.random_key, as_bytes(DType::i32, {1, 2, 3, static_cast<double>(step)}));
     executor.step();
   }

@@ -64,6 +64,7 @@ struct FusedOp {
 //           these boxes computes the output box completely.
 //   push    for reductions and gradients: from a box of the driver input, the boxes of the other inputs and of the outputs
 //           it contributes to. Calls over disjoint driver boxes that cover the driver, combined by `combine`, give the outputs.
+//           Where the driver cannot be cut so, its own box in the answer is larger than the one given.
 // In both, a kernel computes the contribution of the given input boxes to the given output boxes, so one kernel serves both.
 class OpDef {
  public:
@@ -95,6 +96,9 @@ class OpDef {
   virtual CallBoxes gather(const OpSite& site, const Box& output) const;
   // False where no output can be computed box by box (a reduction to a whole value): then only push serves.
   virtual bool can_gather(const OpSite&) const { return true; }
+  // Of such a reduction: whether gather nevertheless gives all that is summed into a box of output 0, so that a call on it computes
+  // that box completely (some rows of a weight's gradient, from all samples).
+  virtual bool gathers_sums(const OpSite&) const { return false; }
   // The input that drives push. The default is 0.
   virtual int push_driver(const OpSite&) const { return 0; }
   // The default is pointwise, as for gather, from the driver's box.

@@ -46,7 +46,7 @@ class TileCost {
         const ValueId input = op.inputs[j];
         const Box present = tiles_.boxes(input, tile).present;
         const bool external = tiles_.value_class(input) == ValueClass::external;
-        const bool streamed = external && plan_.home_of(input) != Tier::device && !graph_.value(input).persistent();
+        const bool streamed = external && plan_.home_of(input) != Tier::device;
         const bool in_place = external && !streamed && boxes.in[j] == Box::whole(graph_.value(input).type.shape);
         if (streamed && !fetched[tiles_.slot(input)]) {
           fetched[tiles_.slot(input)] = true;
@@ -66,7 +66,7 @@ class TileCost {
         const int last = std::max(last_use_[tiles_.slot(output)], static_cast<int>(k));
         live += bytes_of(output, of.present);
         ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
-        if (tiles_.leaves(output) && plan_.home_of(output) != Tier::device)
+        if (tiles_.leaves(output) && home_of(graph_, plan_, output) != Tier::device)
           cost.copy_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
       }
       during += workspace_ ? (*workspace_)[k] : workspace_in_proportion(ops[k], call);

@@ -89,6 +89,12 @@ struct Plan {
   bool rounding() const { return !passes.empty(); }
 };
 
+// Where a value lives when a pass has made it: a new version of a persistent value takes the place of the old one.
+inline Tier home_of(const Graph& graph, const Plan& plan, ValueId value) {
+  const ValueId old = graph.value(value).version_of;
+  return plan.home_of(old ? old : value);
+}
+
 // The text form, one step a line; round-trips, and can be written by hand:
 //
 //   plan skeleton by hand

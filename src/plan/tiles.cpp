@@ -8,11 +8,14 @@ namespace {
 
 bool contains(const std::vector<ValueId>& list, ValueId value) { return std::find(list.begin(), list.end(), value) != list.end(); }
 
+// Whether a box of the op's output 0 can be computed by itself.
+bool gathers(const OpSite& site) { return site.op.def->can_gather(site) || site.op.def->gathers_sums(site); }
+
 }  // namespace
 
 PassRoles::PassRoles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later) : graph_(graph), pass_(pass) {
   const Value& driver = graph.value(pass.driver);
-  if (driver.producer && !graph.op(driver.producer).def->can_gather({graph, graph.op(driver.producer)}))
+  if (driver.producer && !gathers({graph, graph.op(driver.producer)}))
     user_error(
         "pass {}: its driver {} is the result of a reduction and is complete only after all tiles; choose what op {} reduces",
         pass.name, driver.name, graph.op(driver.producer).name);
@@ -27,9 +30,6 @@ PassTiles::PassTiles(std::shared_ptr<const PassRoles> roles, const Pass& pass)
     const std::size_t d = static_cast<std::size_t>(dim);
     grid_.push_back(d < pass.cuts.size() ? static_cast<std::int64_t>(pass.cuts[d].size()) + 1 : 1);
   }
-  const Value& driver = graph_.value(pass.driver);
-  if (driver.type.format == Format::map && grid_[1] > 1)
-    user_error("pass {}: the channels of {} cannot be cut into tiles; cut samples, rows or columns", pass.name, driver.name);
   const bool carries = pass.gather_gradients || !pass.share.empty();
   fast_dim_ = shape.rank() - 1;
   for (int dim = 0; dim < shape.rank(); ++dim)
@@ -39,6 +39,7 @@ PassTiles::PassTiles(std::shared_ptr<const PassRoles> roles, const Pass& pass)
       if (grid_[dim] > 1) fast_dim_ = dim;
   check_reductions();
   for (int dim = 0; dim < shape.rank(); ++dim) lines_.push_back(make_line(dim));
+  check_updates();
 }
 
 void PassRoles::before_barrier(const Op& op, ValueId value) const {
@@ -58,6 +59,7 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
   std::vector<bool> made(values, false), down(values, false), wanted(values, false);
   const auto at = [](std::vector<bool>& set, ValueId v) { return set[static_cast<std::size_t>(v.index)]; };
   const auto put = [](std::vector<bool>& set, ValueId v) { set[static_cast<std::size_t>(v.index)] = true; };
+  const auto outlives = [&](ValueId v) { return read_later[static_cast<std::size_t>(v.index)] || graph_.value(v).version_of; };
 
   // What depends on the driver is pushed (or follows its front); everything it and they need is gathered.
   put(down, pass_.driver);
@@ -78,7 +80,7 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
         if (!at(down, input)) put(wanted, input);
     } else if (op.def->can_gather({graph_, op})) {
       for (ValueId output : op.outputs)
-        if (read_later[static_cast<std::size_t>(output.index)]) put(wanted, output);
+        if (outlives(output)) put(wanted, output);
     }
   }
   for (std::size_t k = pass_.ops.size(); k-- > 0;) {
@@ -87,7 +89,8 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
     if (downstream[k]) {
       for (ValueId input : op.inputs) {
         const OpId producer = graph_.value(input).producer;
-        if (producer && at(made, input) && !graph_.op(producer).def->can_gather({graph_, graph_.op(producer)}))
+        if (producer && at(made, input) && !graph_.op(producer).def->can_gather({graph_, graph_.op(producer)}) &&
+            (at(down, input) || !gathers({graph_, graph_.op(producer)})))
           before_barrier(op, input);
       }
       if (op.phase == Phase::forward && op.def->can_gather(here) && op.def->combine(here, 0) == Combine::none)
@@ -123,11 +126,11 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
         user_error("pass {}: op {} makes {} after the pass has read it", pass_.name, op.name, graph_.value(output).name);
       put(seen, output);
       const bool complete_later = !op.def->can_gather(here) || op.phase == Phase::forward;
-      classes_[static_cast<std::size_t>(output.index)] = modes_[k] == OpMode::gather  ? ValueClass::gathered
-                                                         : modes_[k] == OpMode::front ? ValueClass::fronted
-                                                         : complete_later             ? ValueClass::reduced
-                                                                                      : ValueClass::pushed;
-      leaves_[static_cast<std::size_t>(output.index)] = read_later[static_cast<std::size_t>(output.index)];
+      classes_[static_cast<std::size_t>(output.index)] = modes_[k] == OpMode::gather && gathers(here) ? ValueClass::gathered
+                                                         : modes_[k] == OpMode::front                 ? ValueClass::fronted
+                                                         : complete_later                             ? ValueClass::reduced
+                                                                                                      : ValueClass::pushed;
+      leaves_[static_cast<std::size_t>(output.index)] = outlives(output);
     }
   }
   if (!at(seen, pass_.driver))
@@ -364,6 +367,18 @@ bool PassTiles::flows(ValueId value) const {
   return value == pass_.driver || kind == ValueClass::pushed || kind == ValueClass::fronted;
 }
 
+// The boxes of an op that pushes a range of its driver. An op that answers with more would count it in several tiles.
+CallBoxes PassTiles::push_part(const OpSite& here, int dim, Interval range) const {
+  const std::size_t j = static_cast<std::size_t>(here.op.def->push_driver(here));
+  const ValueId driver = here.op.inputs[j];
+  const Box part = whole_with(driver, dim, range);
+  CallBoxes boxes = here.op.def->push(here, part);
+  if (boxes.in[j] != part)
+    user_error("pass {}: op {} takes {} whole along dimension {}, which a cut of {} along dimension {} cuts; cut another",
+               pass_.name, here.op.name, graph_.value(driver).name, dim_of(driver, dim), graph_.value(pass_.driver).name, dim);
+  return boxes;
+}
+
 // Downstream of the driver, in op order: pushed gradients and reductions of the driver, or fronts.
 void PassTiles::push_phase(int dim, Line& line) const {
   const std::size_t tiles = static_cast<std::size_t>(grid_[dim]);
@@ -415,9 +430,19 @@ void PassTiles::push_phase(int dim, Line& line) const {
       if (op.def->has_owned_terms(here)) range = hull(range, line.of[slot(driver)][i].owned);
       line.driving[ks][i] = range;
       if (range.empty()) continue;
-      const CallBoxes boxes = op.def->push(here, whole_with(driver, dim, range));
+      const CallBoxes boxes = push_part(here, dim, range);
       for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
       for (std::size_t o = 0; o < op.outputs.size(); ++o) take(op.outputs[o], i, boxes.out[o]);
+    }
+    // Where tiles overlap, each brings its part of what flows, but all of a gradient that comes from elsewhere.
+    std::int64_t reached = 0;
+    for (const Interval& range : line.driving[ks]) {
+      if (range.empty()) continue;
+      for (ValueId input : op.inputs)
+        if (range.lo < reached && !flows(input) && graph_.value(input).role == Role::gradient)
+          user_error("pass {}: op {} would add {} in several tiles; put into the pass what makes it, or end the pass before",
+                     pass_.name, op.name, graph_.value(input).name);
+      reached = range.hi;
     }
     for (ValueId output : op.outputs)
       if (value_class(output) == ValueClass::pushed) settle_gradient(dim, line, output, roles_->owned_wanted(output));
@@ -535,7 +560,7 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
         const Interval range = line.of[slot(driver)][i].owned;
         line.driving[k][i] = range;
         if (range.empty()) continue;
-        const CallBoxes boxes = op.def->push(here, whole_with(driver, dim, range));
+        const CallBoxes boxes = push_part(here, dim, range);
         for (std::size_t j = 0; j < op.inputs.size(); ++j) take(op.inputs[j], i, boxes.in[j]);
         for (std::size_t o = 0; o < op.outputs.size(); ++o) take(op.outputs[o], i, boxes.out[o]);
       }
@@ -545,7 +570,9 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
     for (ValueId output : op.outputs) settle_gathered(dim, line, output);
     for (std::size_t i = 0; i < tiles; ++i) {
       Interval range;
-      for (ValueId output : op.outputs) range = hull(range, line.of[slot(output)][i].compute);
+      for (ValueId output : op.outputs)
+        if (dim_of(output, dim) != kNoDim || dim_of(op.outputs[0], dim) == kNoDim)
+          range = hull(range, line.of[slot(output)][i].compute);
       // Other outputs may be wider: parts of a split, which is made whole along its axis.
       const Interval of_first{0, extent(op.outputs[0], dim)};
       range = range.empty() || !intersect(range, of_first).empty() ? intersect(range, of_first) : of_first;
@@ -605,6 +632,35 @@ void PassTiles::settle_gathered(int dim, Line& line, ValueId value) const {
     if (!tile.need.empty()) lowest = std::min(lowest, tile.need.lo);
     tile.carry = {std::min(lowest, tile.compute.lo), tile.compute.lo};
     tile.need = hull(tile.carry, tile.compute);
+  }
+}
+
+// A persistent value changes once: no two tiles replace the same element, and none reads what another replaces.
+void PassTiles::check_updates() const {
+  for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
+    const OpSite here = site(static_cast<int>(k));
+    for (const InPlacePair& update : here.op.def->updates(here)) {
+      const ValueId old = here.op.inputs[static_cast<std::size_t>(update.input)];
+      const ValueId next = here.op.outputs[static_cast<std::size_t>(update.output)];
+      if (mode(static_cast<int>(k)) != OpMode::gather)
+        user_error("pass {}: op {} changes {} and lies downstream of the driver {}; take {} as the driver", pass_.name,
+                   here.op.name, graph_.value(old).name, graph_.value(pass_.driver).name, graph_.value(next).name);
+      for (int dim = 0; dim < grid_.rank(); ++dim) {
+        if (grid_[dim] == 1) continue;
+        if (dim_of(next, dim) == kNoDim)
+          user_error("pass {}: a cut of {} along dimension {} does not cut {}, which op {} would change in every tile", pass_.name,
+                     graph_.value(pass_.driver).name, dim, graph_.value(old).name, here.op.name);
+        const Line& line = lines_[static_cast<std::size_t>(dim)];
+        std::int64_t reached = 0;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(grid_[dim]); ++i) {
+          const Interval changed = line.of[slot(next)][i].compute;
+          if (changed.lo < reached || line.of[slot(old)][i].need != changed)
+            user_error("pass {}: op {} changes {} in one tile, and another reads or changes the same of it; leave out what does",
+                       pass_.name, here.op.name, graph_.value(old).name);
+          reached = changed.hi;
+        }
+      }
+    }
   }
 }
 
@@ -753,7 +809,7 @@ bool PassTiles::same_up_to_step(const Dims& a, const Dims& b) const {
   // What an op reads of a value may move otherwise than all that the tile has of it, where that is clipped at a border.
   const auto moves = [&](ValueId value, const Box& from, const Box& to) {
     const int own = dim_of(value, fast_dim_);
-    return own == kNoDim || moved(from[own], to[own], step(value, a));
+    return own == kNoDim ? from == to : moved(from[own], to[own], step(value, a));
   };
   for (std::size_t k = 0; k < line.driving.size(); ++k) {
     const Interval from = line.driving[k][static_cast<std::size_t>(a[fast_dim_])];

@@ -145,6 +145,7 @@ class PassTiles {
   void check_reductions() const;
   std::int64_t extent(ValueId value, int dim) const;
   Line make_line(int dim) const;
+  CallBoxes push_part(const OpSite& here, int dim, Interval range) const;
   void push_phase(int dim, Line& line) const;
   void demand_phase(int dim, Line& line) const;
   void demand(int dim, Line& line, bool reductions) const;
@@ -154,6 +155,7 @@ class PassTiles {
   void settle_gradient(int dim, Line& line, ValueId value, bool owned_terms) const;
   void settle_fronts(Line& line) const;
   Interval furthest(int dim, const Op& op, const Line& line, std::int64_t tile, std::int64_t from) const;
+  void check_updates() const;
   Box whole_with(ValueId value, int dim, Interval range) const;
   OpSite site(int op_of_pass) const { return {graph_, graph_.op(pass_.ops[static_cast<std::size_t>(op_of_pass)])}; }
   bool same_up_to_step(const Dims& a, const Dims& b) const;

@@ -14,6 +14,7 @@ PassEmitter::PassEmitter(Emitter& emitter, int pass)
       whole_(static_cast<std::size_t>(graph_.value_count())) {}
 
 void PassEmitter::emit() {
+  check_channels();
   open();
   for (std::int64_t ordinal = 0; ordinal < tiles_.tiles();) {
     const Dims at = tiles_.tile_at(ordinal);
@@ -28,6 +29,29 @@ void PassEmitter::emit() {
   close();
 }
 
+// Boxes of a blocked map hold whole blocks of channels.
+void PassEmitter::check_channels() const {
+  const std::int64_t block = emitter_.options_.storage.channel_block;
+  constexpr int kChannels = 1;
+  for (ValueId value : tiles_.values()) {
+    const ValueType& type = graph_.value(value).type;
+    if (block == 1 || type.format != Format::map) continue;
+    for (int dim = 0; dim < tiles_.grid().rank(); ++dim) {
+      if (tiles_.grid()[dim] == 1 || tiles_.dim_of(value, dim) != kChannels) continue;
+      Dims tile = Dims::filled(tiles_.grid().rank(), 0);
+      for (; tile[dim] < tiles_.grid()[dim]; ++tile[dim]) {
+        const TileBoxes boxes = tiles_.boxes(value, tile);
+        for (const Box& box : {boxes.present, boxes.owned})
+          if (!box.empty() &&
+              (box.lo[kChannels] % block != 0 || (box.hi[kChannels] % block != 0 && box.hi[kChannels] != type.shape[kChannels])))
+            user_error("pass {}: it would cut the channels of {} at {}, but they are stored in blocks of {}; cut {} elsewhere",
+                       pass_.name, graph_.value(value).name, box.lo[kChannels] % block != 0 ? box.lo[kChannels] : box.hi[kChannels],
+                       block, graph_.value(pass_.driver).name);
+      }
+    }
+  }
+}
+
 // What lives through the pass: accumulators, whole values it stores, slots for carried and saved rows.
 void PassEmitter::open() {
   begin_ = emitter_.next_index();
@@ -37,8 +61,11 @@ void PassEmitter::open() {
     const ValueClass kind = tiles_.value_class(value);
     const Box whole = Box::whole(graph_.value(value).type.shape);
     if (kind == ValueClass::reduced || (kind != ValueClass::external && tiles_.leaves(value))) {
-      const Tier home = emitter_.plan_.home_of(value);
-      whole_[v] = emitter_.new_whole_piece(value, home);
+      const Tier home = home_of(graph_, emitter_.plan_, value);
+      if (const ValueId old = graph_.value(value).version_of)
+        whole_[v] = home == Tier::device ? emitter_.place(old).device : emitter_.place(old).lower;
+      else
+        whole_[v] = emitter_.new_whole_piece(value, home);
       const bool sums = kind == ValueClass::reduced || sums_when_leaving(value) || !tiles_.stored_disjoint(value);
       if (kind != ValueClass::gathered && sums) {
         if (home == Tier::disk && kind == ValueClass::reduced)
@@ -97,7 +124,7 @@ void PassEmitter::close() {
     if (!whole_[v]) continue;
     emitter_.extend(whole_[v], begin_);
     emitter_.extend(whole_[v], end);
-    const Tier home = emitter_.plan_.home_of(value);
+    const Tier home = home_of(graph_, emitter_.plan_, value);
     (home == Tier::device ? emitter_.place(value).device : emitter_.place(value).lower) = whole_[v];
   }
 }
@@ -134,16 +161,18 @@ void PassEmitter::combine(Combine how, const Operand& from, const Operand& to) {
 
 void PassEmitter::zero(const Operand& to) { emitter_.append({.action = Action::zero, .writes = {to}}); }
 
-// Row by row of each sample, through host memory.
+// Row by row of each sample (of what is no map: sample by sample), through host memory.
 void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
-  const Box whole = Box::whole(graph_.value(value).type.shape);
+  const ValueType& type = graph_.value(value).type;
+  const Box whole = Box::whole(type.shape);
+  const bool map = type.format == Format::map;
+  const int dim = map ? 2 : 0;
   Box row = whole;
-  row.set(0, {0, 1});
-  row.set(2, {0, 1});
+  row.set(dim, {0, 1});
   Dims down = Dims::filled(whole.rank(), 0);
-  down[2] = 1;
-  for (std::int64_t sample = 0; sample < whole.extent(0); ++sample) {
-    row.set(0, {sample, sample + 1});
+  down[dim] = 1;
+  for (std::int64_t sample = 0; sample < (map ? whole.extent(0) : 1); ++sample) {
+    if (map) row.set(0, {sample, sample + 1});
     const PieceId zeros = emitter_.new_piece(graph_.value(value).name + " zeros", value, Tier::host, row);
     const std::int32_t begin = emitter_.next_index();
     const Operand from = emitter_.program_.operand(zeros, {row, down}, {row, down});
@@ -152,7 +181,7 @@ void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
                      .lane = Lane::disk_out,
                      .reads = {from},
                      .writes = {emitter_.program_.operand(piece, whole, {row, down})}});
-    if (whole.extent(2) > 1) emitter_.program_.loops.push_back({begin, emitter_.next_index(), whole.extent(2)});
+    if (whole.extent(dim) > 1) emitter_.program_.loops.push_back({begin, emitter_.next_index(), whole.extent(dim)});
   }
 }
 
@@ -362,7 +391,7 @@ void PassEmitter::leave(ValueId value, const TileBoxes& boxes, const Local& piec
   if (box.empty()) return;
   const Operand from = local_operand(piece.piece, value, piece.box, box);
   const Operand to = pass_operand(whole, value, box);
-  if (emitter_.plan_.home_of(value) == Tier::device) {
+  if (home_of(graph_, emitter_.plan_, value) == Tier::device) {
     if (sums)
       combine(Combine::sum, from, to);
     else

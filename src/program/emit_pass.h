@@ -26,6 +26,7 @@ class PassEmitter {
   void call(int op_of_pass);
   void close();
 
+  void check_channels() const;
   bool is_gradient(ValueId value) const;
   Operand fetch(ValueId value, const Box& box);
   Operand fetch_flowing(ValueId value, const Box& box);

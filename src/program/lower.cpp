@@ -30,7 +30,10 @@ void share_in_place(const Graph& graph, Program& program) {
     if (instruction.action != Action::kernel) continue;
     const OpSite site{graph, graph.op(instruction.op)};
     std::vector<PieceId> taken;
-    for (const InPlacePair& pair : site.op.def->in_place(site)) {
+    std::vector<InPlacePair> pairs = site.op.def->in_place(site);
+    const std::vector<InPlacePair> updates = site.op.def->updates(site);  // of windows; whole ones are the persistent piece itself
+    pairs.insert(pairs.end(), updates.begin(), updates.end());
+    for (const InPlacePair& pair : pairs) {
       const Operand& from = instruction.reads[static_cast<std::size_t>(pair.input)];
       const Operand& to = instruction.writes[static_cast<std::size_t>(pair.output)];
       const Piece& source = program.piece(from.piece);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <ostream>
 #include <set>
 
@@ -129,16 +130,22 @@ std::vector<Tensor> Bench::exact_inputs(OpId op) const {
   return same;
 }
 
-std::vector<int> split_dimensions(const ValueType& type) {
-  std::vector<int> dimensions{0};
-  if (type.format == Format::map)
-    for (int dim = 2; dim < type.shape.rank(); ++dim) dimensions.push_back(dim);
+std::vector<int> all_dimensions(const ValueType& type) {
+  std::vector<int> dimensions(static_cast<std::size_t>(type.shape.rank()));
+  std::iota(dimensions.begin(), dimensions.end(), 0);
+  return dimensions;
+}
+
+std::vector<int> some_of(Random& random, std::vector<int> dimensions) {
+  constexpr std::size_t kMost = 3;
+  std::shuffle(dimensions.begin(), dimensions.end(), random);
+  if (dimensions.size() > kMost) dimensions.resize(kMost);
   return dimensions;
 }
 
 Box random_box(Random& random, const ValueType& type) {
   Box box = Box::whole(type.shape);
-  for (int dim : split_dimensions(type)) {
+  for (int dim : all_dimensions(type)) {
     const std::int64_t extent = type.shape[dim];
     const std::int64_t size = std::uniform_int_distribution<std::int64_t>(1, extent)(random);
     const std::int64_t lo = std::uniform_int_distribution<std::int64_t>(0, extent - size)(random);

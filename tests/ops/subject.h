@@ -67,9 +67,10 @@ class Bench {
   Values values_;
 };
 
-// The dimensions along which ops are split into boxes: samples and space of a map, rows of anything else.
-std::vector<int> split_dimensions(const ValueType& type);
-// A box that is random in those dimensions and whole in the others.
+std::vector<int> all_dimensions(const ValueType& type);
+// A few of them, so that a grid in them has not too many boxes.
+std::vector<int> some_of(Random& random, std::vector<int> dimensions);
+// A box that is random in all dimensions.
 Box random_box(Random& random, const ValueType& type);
 // Disjoint boxes that cover a value of this shape, a random grid in the given dimensions.
 std::vector<Box> random_partition(Random& random, const Dims& shape, const std::vector<int>& dimensions);

@@ -35,7 +35,6 @@ struct AttentionShape {
         mask(site.integer("mask") != 0 ? fixed : -1),
         key(dropout > 0 ? fixed + (mask >= 0 ? 1 : 0) : -1) {}
 
-  std::int64_t features() const { return heads * width; }
   // How many keys query i may look at.
   std::int64_t keys_of(std::int64_t i) const { return causal ? std::clamp<std::int64_t>(i + 1 + keys - queries, 0, keys) : keys; }
   // The place of weight (sample, head, i, 0) among all weights: what its random number is drawn by.

@@ -52,8 +52,9 @@ struct Mask {
 // What forward and backward have in common: the blocks of scores of a call.
 class Attention {
  public:
-  Attention(const AttentionShape& shape, std::int64_t samples, std::int64_t queries)
-      : s_(shape), samples_(samples), queries_(queries), padded_(whole_lines(shape.width)) {}
+  // Of a call on this box of q.
+  Attention(const AttentionShape& shape, const Box& q)
+      : s_(shape), queries_(q.extent(1)), heads_(q.extent(2) / shape.width), padded_(whole_lines(shape.width)) {}
 
  protected:
   // One block of queries of one sample and head; positions count from the call's boxes, `global` from the value's.
@@ -64,6 +65,7 @@ class Attention {
     std::int64_t count;
     std::int64_t global_sample;
     std::int64_t global_query;
+    std::int64_t global_head;
     std::int64_t lanes() const { return whole_lines(count); }
   };
 
@@ -71,7 +73,7 @@ class Attention {
   std::int64_t keys_of(const Place& at) const { return s_.keys_of(at.global_query + at.count - 1); }
   // The element of q, k, v or y (`rows` a sample) where a row of the head begins.
   std::int64_t offset(const Place& at, std::int64_t rows, std::int64_t row) const {
-    return (at.sample * rows + row) * s_.features() + at.head * s_.width;
+    return (at.sample * rows + row) * features() + at.head * s_.width;
   }
 
   // Scores of a block of keys, with the mask; −∞ where a query does not see a key. `queries` is transposed and scaled.
@@ -93,7 +95,7 @@ class Attention {
   }
 
   void draw(const Draw& from, const Place& at, std::int64_t key, std::int64_t keys, float* factors) const {
-    draw_factors(from, s_.place(at.global_sample, at.head, at.global_query) + key, s_.keys, keys, factors, at.lanes());
+    draw_factors(from, s_.place(at.global_sample, at.global_head, at.global_query) + key, s_.keys, keys, factors, at.lanes());
   }
 
   Draw draw_of(const KernelRun& run) const {
@@ -112,18 +114,25 @@ class Attention {
     return {f32(run.in[mask]), run.in_boxes[mask]};
   }
 
+  std::int64_t features() const { return heads_ * s_.width; }
+  // Where the block of these samples, heads and queries of the call lies in the value.
+  Place place(const Box& q, std::int64_t sample, std::int64_t head, std::int64_t query) const {
+    return {
+        sample, head, query, std::min(kQueries, queries_ - query), q.lo[0] + sample, q.lo[1] + query, q.lo[2] / s_.width + head};
+  }
+
   static std::int64_t floats(std::int64_t count) { return count * size_of(DType::f32); }
 
   AttentionShape s_;
-  std::int64_t samples_;
   std::int64_t queries_;  // of the call
+  std::int64_t heads_;    // of the call
   std::int64_t padded_;   // the width of a head in whole lines
 };
 
 class AttentionForward final : public Kernel, Attention {
  public:
-  AttentionForward(const AttentionShape& shape, std::int64_t samples, std::int64_t queries)
-      : Attention(shape, samples, queries), blocks_(chunks_of(queries, kQueries)), slots_(samples * shape.heads * blocks_) {
+  AttentionForward(const AttentionShape& shape, const Box& q)
+      : Attention(shape, q), blocks_(chunks_of(queries_, kQueries)), slots_(q.extent(0) * heads_ * blocks_) {
     query_rows_ = part_.book(floats(kQueries * padded_));
     queries_t_ = part_.book(floats(kQueries * shape.width));
     key_rows_ = part_.book(floats(kKeys * padded_));
@@ -139,14 +148,7 @@ class AttentionForward final : public Kernel, Attention {
     const Mask mask = mask_of(run);
     const Draw from = draw_of(run);
     slots_.for_each_task(kParallelBytes, [&](std::int64_t task, std::int64_t slot) {
-      const std::int64_t query = task % blocks_ * kQueries;
-      const std::int64_t sample = task / blocks_ / s_.heads;
-      const Place at{sample,
-                     task / blocks_ % s_.heads,
-                     query,
-                     std::min(kQueries, queries_ - query),
-                     run.out_boxes[0].lo[0] + sample,
-                     run.out_boxes[0].lo[1] + query};
+      const Place at = place(run.out_boxes[0], task / blocks_ / heads_, task / blocks_ % heads_, task % blocks_ * kQueries);
       run_block(run, at, mask, from, run.workspace + slot * part_.bytes());
     });
   }
@@ -160,7 +162,7 @@ class AttentionForward final : public Kernel, Attention {
     float* const value_rows = part(value_rows_);
     float* const scores = part(scores_);
     float* const result = part(result_);
-    const std::int64_t stride = s_.features();
+    const std::int64_t stride = features();
     pack_rows(f32(run.in[0]) + offset(at, queries_, at.query), stride, at.count, s_.width, static_cast<float>(s_.scale), query_rows,
               padded_);
     transpose(query_rows, at.count, s_.width, padded_, queries, at.lanes());
@@ -186,7 +188,7 @@ class AttentionForward final : public Kernel, Attention {
     }
 
     float* const y = f32(run.out[0]) + offset(at, queries_, at.query);
-    float* const lse = f32(run.out[1]) + (at.sample * s_.heads + at.head) * queries_ + at.query;
+    float* const lse = f32(run.out[1]) + (at.sample * heads_ + at.head) * queries_ + at.query;
     for (std::int64_t i = 0; i < at.count; ++i) {
       const bool any = sum[i] != 0;  // a NaN counts
       pack_rows(result + i * padded_, padded_, 1, s_.width, any ? 1 / sum[i] : 0.0f, y + i * stride, s_.width);
@@ -203,8 +205,7 @@ class AttentionForward final : public Kernel, Attention {
 // A task is a sample's head: keys gather from all blocks of queries, queries from all blocks of keys.
 class AttentionBackward final : public Kernel, Attention {
  public:
-  AttentionBackward(const AttentionShape& shape, std::int64_t samples)
-      : Attention(shape, samples, shape.queries), slots_(samples * shape.heads) {
+  AttentionBackward(const AttentionShape& shape, const Box& q) : Attention(shape, q), slots_(q.extent(0) * heads_) {
     for (std::int64_t* rows : {&query_rows_, &dy_rows_, &dq_rows_}) *rows = part_.book(floats(kQueries * padded_));
     for (std::int64_t* lanes : {&queries_t_, &dy_t_}) *lanes = part_.book(floats(kQueries * shape.width));
     for (std::int64_t* rows : {&key_rows_, &value_rows_, &sums_}) *rows = part_.book(floats(kKeys * padded_));
@@ -218,15 +219,12 @@ class AttentionBackward final : public Kernel, Attention {
     const Mask mask = mask_of(run);
     const Draw from = draw_of(run);
     slots_.for_each_task(kParallelBytes, [&](std::int64_t task, std::int64_t slot) {
-      const std::int64_t sample = task / s_.heads;
-      Place at{sample, task % s_.heads, 0, 0, run.in_boxes[0].lo[0] + sample, 0};
+      const std::int64_t sample = task / heads_, head = task % heads_;
+      const Place first = place(run.in_boxes[0], sample, head, 0);
       for (std::size_t output : {1, 2})
-        for (std::int64_t j = 0; j < s_.keys; ++j) std::fill_n(f32(run.out[output]) + offset(at, s_.keys, j), s_.width, 0.0f);
-      for (at.query = 0; at.query < queries_; at.query += kQueries) {
-        at.count = std::min(kQueries, queries_ - at.query);
-        at.global_query = at.query;
-        run_block(run, at, mask, from, run.workspace + slot * part_.bytes());
-      }
+        for (std::int64_t j = 0; j < s_.keys; ++j) std::fill_n(f32(run.out[output]) + offset(first, s_.keys, j), s_.width, 0.0f);
+      for (std::int64_t query = 0; query < queries_; query += kQueries)
+        run_block(run, place(run.in_boxes[0], sample, head, query), mask, from, run.workspace + slot * part_.bytes());
     });
   }
 
@@ -244,7 +242,7 @@ class AttentionBackward final : public Kernel, Attention {
     float* const products = part(products_);
     float* const sums = part(sums_);
     const float scale = static_cast<float>(s_.scale);
-    const std::int64_t stride = s_.features();
+    const std::int64_t stride = features();
     const std::int64_t first = offset(at, queries_, at.query);
 
     pack_rows(f32(run.in[1]) + first, stride, at.count, s_.width, scale, query_rows, padded_);
@@ -252,7 +250,7 @@ class AttentionBackward final : public Kernel, Attention {
     pack_rows(f32(run.in[0]) + first, stride, at.count, s_.width, 1, dy_rows, padded_);
     transpose(dy_rows, at.count, s_.width, padded_, dy_lanes, at.lanes());
     alignas(64) float lse[kQueries] = {}, means[kQueries] = {};
-    std::copy_n(f32(run.in[5]) + (at.sample * s_.heads + at.head) * queries_ + at.query, at.count, lse);
+    std::copy_n(f32(run.in[5]) + (at.sample * heads_ + at.head) * queries_ + at.query, at.count, lse);
     for (std::int64_t i = 0; i < at.count; ++i)
       means[i] = dot(dy_rows + i * padded_, f32(run.in[4]) + first + i * stride, s_.width);
     std::fill_n(dq_rows, at.count * padded_, 0.0f);
@@ -292,14 +290,13 @@ class AttentionBackward final : public Kernel, Attention {
 std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storage) {
   require_f32(call);
   if (has_empty_input(call)) return make_zero_kernel(call, storage);
-  const Box& q = call.boxes.in[0];
-  return std::make_unique<AttentionForward>(attention_shape(call.site), q.extent(0), q.extent(1));
+  return std::make_unique<AttentionForward>(attention_shape(call.site), call.boxes.in[0]);
 }
 
 std::unique_ptr<Kernel> make_backward(const Call& call, const StorageRule& storage) {
   require_f32(call);
   if (has_empty_input(call)) return make_zero_kernel(call, storage);
-  return std::make_unique<AttentionBackward>(attention_grad_shape(call.site), call.boxes.in[0].extent(0));
+  return std::make_unique<AttentionBackward>(attention_grad_shape(call.site), call.boxes.in[0]);
 }
 
 }  // namespace

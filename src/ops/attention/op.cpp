@@ -60,32 +60,46 @@ ValueType lse_type(const OpSite& site, int q) {
   return {site.in(q).dtype, {shape[0], site.integer("heads"), shape[1]}, Format::plain};
 }
 
-// The whole value, but of these samples.
-Box of_samples(const Dims& shape, Interval samples) {
-  Box box = Box::whole(shape);
-  box.set(0, samples);
-  return box;
-}
+// What a call computes: samples, queries and heads may be split; keys are needed whole.
+struct Part {
+  Interval samples;
+  Interval queries;
+  Interval heads;
+  std::int64_t width;
+  std::int64_t keys;
 
-Box lse_box(const OpSite& site, Interval samples, Interval queries) {
-  return {{samples.lo, 0, queries.lo}, {samples.hi, site.integer("heads"), queries.hi}};
-}
+  // That of a box of q: the heads that its features meet.
+  Part(const AttentionShape& shape, const Box& q)
+      : samples(q[0]),
+        queries(q[1]),
+        heads{q.lo[2] / shape.width, (q.hi[2] + shape.width - 1) / shape.width},
+        width(shape.width),
+        keys(shape.keys) {}
 
-// Mask and key of the boxes of a call on these samples and queries.
-void append_extras(const OpSite& site, const AttentionShape& shape, Interval samples, Interval queries, std::vector<Box>& in) {
+  Box q() const { return rows(queries); }
+  Box k() const { return rows({0, keys}); }
+  Box lse() const { return {{samples.lo, heads.lo, queries.lo}, {samples.hi, heads.hi, queries.hi}}; }
+
+ private:
+  Box rows(Interval range) const { return {{samples.lo, range.lo, heads.lo * width}, {samples.hi, range.hi, heads.hi * width}}; }
+};
+
+// Mask and key of the boxes of a call.
+void append_extras(const OpSite& site, const AttentionShape& shape, const Part& part, std::vector<Box>& in) {
   if (shape.mask >= 0) {
     Box box = Box::whole(site.in(shape.mask).shape);
-    if (box.hi[0] > 1) box.set(0, samples);
-    if (box.hi[2] > 1) box.set(2, queries);
+    if (box.hi[0] > 1) box.set(0, part.samples);
+    if (box.hi[1] > 1) box.set(1, part.heads);
+    if (box.hi[2] > 1) box.set(2, part.queries);
     in.push_back(box);
   }
   if (shape.key >= 0) in.push_back(Box::whole({4}));
 }
 
 // Two products of every query and key it sees, in the forward; five in the backward.
-Cost attention_cost(Cost bytes, const AttentionShape& shape, std::int64_t samples, std::int64_t queries, double products) {
+Cost attention_cost(Cost bytes, const AttentionShape& shape, const Box& q, double products) {
   const double seen = static_cast<double>(shape.keys) * (shape.causal ? 0.5 : 1.0);
-  bytes.flops = products * 2 * static_cast<double>(samples * queries * shape.features()) * seen;
+  bytes.flops = products * 2 * static_cast<double>(q.elements()) * seen;
   return bytes;
 }
 
@@ -127,21 +141,17 @@ class Attention final : public OpDef {
     context.emit("attention", std::move(inputs), std::move(attributes));
   }
 
-  // Samples and queries may be split; keys and features are needed whole.
   CallBoxes gather(const OpSite& site, const Box& output) const override {
     const AttentionShape shape = attention_shape(site);
-    Box q = Box::whole(site.in(0).shape);
-    q.set(0, output[0]);
-    q.set(1, output[1]);
-    const Box k = of_samples(site.in(1).shape, output[0]);
-    CallBoxes boxes{{q, k, k}, {q, lse_box(site, output[0], output[1])}};
-    append_extras(site, shape, output[0], output[1], boxes.in);
+    const Part part(shape, output);
+    CallBoxes boxes{{part.q(), part.k(), part.k()}, {part.q(), part.lse()}};
+    append_extras(site, shape, part, boxes.in);
     return boxes;
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
-    return attention_cost(OpDef::cost(site, boxes), attention_shape(site), boxes.in[0].extent(0), boxes.in[0].extent(1), 2);
+    return attention_cost(OpDef::cost(site, boxes), attention_shape(site), boxes.in[0], 2);
   }
 };
 
@@ -164,21 +174,25 @@ class AttentionGrad final : public OpDef {
     return {site.in(1), site.in(2), site.in(3)};
   }
 
-  // Whole samples: keys gather from all queries, queries from all keys.
+  // Keys gather from all queries, queries from all keys.
   CallBoxes gather(const OpSite& site, const Box& output) const override {
-    const Interval samples = output[0];
-    const Box q = of_samples(site.in(1).shape, samples);
-    const Box k = of_samples(site.in(2).shape, samples);
-    const Interval queries{0, site.in(1).shape[1]};
-    CallBoxes boxes{{q, q, k, k, q, lse_box(site, samples, queries)}, {q, k, k}};
-    append_extras(site, attention_grad_shape(site), samples, queries, boxes.in);
+    Box all = output;
+    all.set(1, {0, site.in(1).shape[1]});
+    return push(site, all);
+  }
+  // Queries push parts of the sums of all keys.
+  CallBoxes push(const OpSite& site, const Box& driver) const override {
+    const AttentionShape shape = attention_grad_shape(site);
+    const Part part(shape, driver);
+    const Box q = part.q(), k = part.k();
+    CallBoxes boxes{{q, q, k, k, q, part.lse()}, {q, k, k}};
+    append_extras(site, shape, part, boxes.in);
     return boxes;
   }
-  CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
+  Combine combine(const OpSite&, int output) const override { return output == 0 ? Combine::none : Combine::sum; }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
-    const AttentionShape shape = attention_grad_shape(site);
-    return attention_cost(OpDef::cost(site, boxes), shape, boxes.in[0].extent(0), shape.queries, 5);
+    return attention_cost(OpDef::cost(site, boxes), attention_grad_shape(site), boxes.in[0], 5);
   }
 };
 

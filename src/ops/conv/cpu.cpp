@@ -221,7 +221,7 @@ std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storag
   const ConvGeometry geometry =
       conv_geometry(call.site, call.site.in(1).shape, call.site.in(0).shape, call.boxes.in[0], call.boxes.out[0]);
   const std::string what = describe_conv(call, geometry);
-  const bool bias = call.site.inputs() > 2;
+  const bool bias = call.site.inputs() > 2 && !call.boxes.in[2].empty();
   const ConvProblem problem{ConvPass::forward, storage, bias, call.site.word("activation") == "relu", x_stands_still(geometry)};
   const WeightOrder order(geometry.channels, call.boxes.in[1], geometry.x[1]);
   const MapPiece y(storage, geometry.y);

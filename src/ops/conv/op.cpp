@@ -72,21 +72,23 @@ class Conv final : public OpDef {
     return boxes;
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    if (linear(site)) {
-      const Dims& weight = site.in(1).shape;
-      const Channels channels = channels_of(site, weight);
+    const Dims& weight = site.in(1).shape;
+    const Channels channels = channels_of(site, weight);
+    if (sums(site) && site.inputs() == 2) {
       const Interval outputs = channels.outputs_of(driver[1]);
       return {{driver, weight_box(weight, outputs, channels.columns_of(driver[1]))}, {windows(site).outputs_of(driver, outputs)}};
     }
-    // Bias and activation need the complete sum, so only samples can be pushed apart.
-    Box output = Box::whole(site.out(0).shape);
+    // An activation needs the complete sum. A bias counts once: it goes with the first channels of x, over the whole space.
+    const bool splits = sums(site) && channels.groups == 1;
+    Box x = Box::whole(site.in(0).shape), output = Box::whole(site.out(0).shape);
+    x.set(0, driver[0]);
     output.set(0, driver[0]);
-    CallBoxes boxes = gather(site, output);
-    boxes.in[0] = Box::whole(site.in(0).shape);
-    boxes.in[0].set(0, driver[0]);
+    if (splits) x.set(1, driver[1]);
+    CallBoxes boxes{{x, weight_box(weight, output[1], splits ? driver[1] : Interval{0, channels.inputs})}, {output}};
+    if (site.inputs() > 2) boxes.in.push_back(vector_box(splits && driver.lo[1] > 0 ? Interval{} : output[1]));
     return boxes;
   }
-  Combine combine(const OpSite& site, int) const override { return linear(site) ? Combine::sum : Combine::none; }
+  Combine combine(const OpSite& site, int) const override { return sums(site) ? Combine::sum : Combine::none; }
   bool moves_alike(const OpSite& site, const CallBoxes& from, const CallBoxes& to) const override {
     return windows_move_alike(site, {from.in[0], to.in[0]}, {from.out[0], to.out[0]}, from.in[0], site.in(0).shape);
   }
@@ -109,11 +111,8 @@ class Conv final : public OpDef {
   static SlidingWindows windows(const OpSite& site) {
     return sliding_windows(site, spatial(site.in(1).shape), spatial(site.in(0).shape), true);
   }
-  // In backward (as the gradient of a transposed convolution) it is a sum over x like the other gradients, and may be asked for
-  // the part of any box of x.
-  static bool linear(const OpSite& site) {
-    return site.op.phase == Phase::backward && site.inputs() == 2 && site.word("activation") == "none";
-  }
+  // Without an activation it is a sum over x, like the gradients, and may be asked for the part of a box of x.
+  static bool sums(const OpSite& site) { return site.word("activation") == "none"; }
 
   const ConvKinds& kinds_;
 };
@@ -208,6 +207,18 @@ class ConvGradWeight final : public OpDef {
   }
 
   bool can_gather(const OpSite&) const override { return false; }
+  bool gathers_sums(const OpSite&) const override { return true; }
+  CallBoxes gather(const OpSite& site, const Box& output) const override {
+    const Dims& weight = site.out(0).shape;
+    const Channels channels = channels_of(site, weight);
+    const Interval columns = channels.columns_of(output[1]);
+    Box dy = Box::whole(site.in(0).shape), x = Box::whole(site.in(1).shape);
+    dy.set(1, output[0]);
+    x.set(1, channels.groups == 1 ? columns : channels.inputs_of(output[0]));
+    CallBoxes boxes{{dy, x}, {weight_box(weight, output[0], columns)}};
+    if (site.outputs() > 1) boxes.out.push_back(vector_box(output[0]));
+    return boxes;
+  }
   CallBoxes push(const OpSite& site, const Box& driver) const override {
     const Dims& weight = site.out(0).shape;
     const Channels channels = channels_of(site, weight);

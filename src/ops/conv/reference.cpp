@@ -15,8 +15,9 @@ void conv(const ReferenceCall& call) {
     const View<const T> weight = call.in<T>(1);
     const View<T> y = call.out<T>(0);
     const bool relu = call.site().word("activation") == "relu";
+    const bool biased = call.has_in(2) && !call.in<T>(2).empty();
     y.for_each([&](const Dims& p) {
-      const T sum = loops.gather<R>(x, weight, p) + (call.has_in(2) ? call.in<T>(2)(p[1]) : T{0});
+      const T sum = loops.gather<R>(x, weight, p) + (biased ? call.in<T>(2)(p[1]) : T{0});
       y[p] = relu && sum < T{0} ? T{0} : sum;
     });
     y.clear_padding();

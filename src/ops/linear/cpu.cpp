@@ -207,7 +207,7 @@ bool inputs_first(const Call& call) { return call.site.word("weight") == "io"; }
 // weight: all extents are the boxes'.
 std::unique_ptr<Kernel> make_rows_times_matrix(const Call& call, bool transposed) {
   const RowsTimesMatrix e{rows_of(call.boxes.out[0]), last_range(call.boxes.in[0]).size(), last_range(call.boxes.out[0]).size(),
-                          transposed, call.site.inputs() > 2};
+                          transposed, call.site.inputs() > 2 && !call.boxes.in[2].empty()};
   if (e.rows <= kFewRows && transposed) return std::make_unique<FewRowsDot>(e);
   if (e.rows <= kFewRows) return std::make_unique<FewRowsSum>(e);
   return std::make_unique<Product>(

@@ -72,11 +72,14 @@ class Linear final : public OpDef {
     if (site.inputs() > 2) boxes.in.push_back(vector_box(outputs));
     return boxes;
   }
-  // Whole rows only: the bias must be added once.
+  // Parts of rows give parts of sums; the bias goes with the first.
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    OUTSIZE_CHECK(last_range(driver) == whole(last_extent(site.in(0).shape)));
-    return gather(site, with_last(driver, whole(last_extent(site.out(0).shape))));
+    const Interval inputs = last_range(driver), outputs = whole(last_extent(site.out(0).shape));
+    CallBoxes boxes{{driver, weight_box(site, outputs, inputs)}, {with_last(driver, outputs)}};
+    if (site.inputs() > 2) boxes.in.push_back(vector_box(inputs.lo == 0 ? outputs : Interval{}));
+    return boxes;
   }
+  Combine combine(const OpSite&, int) const override { return Combine::sum; }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], last_range(boxes.out[0]).size());
@@ -104,11 +107,12 @@ class LinearGradData final : public OpDef {
     const Interval inner = whole(last_extent(site.in(0).shape));
     return {{with_last(output, inner), weight_box(site, inner, last_range(output))}, {output}};
   }
-  // Whole rows only, so that no sum is needed.
+  // Parts of rows give parts of sums.
   CallBoxes push(const OpSite& site, const Box& driver) const override {
-    OUTSIZE_CHECK(last_range(driver) == whole(last_extent(site.in(0).shape)));
-    return gather(site, with_last(driver, whole(last_extent(site.out(0).shape))));
+    const Interval inputs = whole(last_extent(site.out(0).shape));
+    return {{driver, weight_box(site, last_range(driver), inputs)}, {with_last(driver, inputs)}};
   }
+  Combine combine(const OpSite&, int) const override { return Combine::sum; }
 
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     return matmul_cost(OpDef::cost(site, boxes), boxes.in[0], last_range(boxes.out[0]).size());
@@ -139,6 +143,13 @@ class LinearGradWeight final : public OpDef {
   }
 
   bool can_gather(const OpSite&) const override { return false; }
+  bool gathers_sums(const OpSite&) const override { return true; }
+  CallBoxes gather(const OpSite& site, const Box& output) const override {
+    const Interval outputs = output[inputs_first(site) ? 1 : 0], inputs = output[inputs_first(site) ? 0 : 1];
+    CallBoxes boxes{{with_last(Box::whole(site.in(0).shape), outputs), with_last(Box::whole(site.in(1).shape), inputs)}, {output}};
+    if (site.outputs() > 1) boxes.out.push_back(vector_box(outputs));
+    return boxes;
+  }
   CallBoxes push(const OpSite& site, const Box& driver) const override {
     const Interval inputs = whole(last_extent(site.in(1).shape));
     const Interval outputs = last_range(driver);

@@ -25,7 +25,7 @@ void linear(const ReferenceCall& call) {
     const View<const T> x = call.in<T>(0);
     const Weight<const T> weight(call, call.in<T>(1));
     const View<T> y = call.out<T>(0);
-    const bool biased = call.has_in(2);
+    const bool biased = call.has_in(2) && !call.in<T>(2).empty();
     y.for_each([&](const Dims& p) {
       const std::int64_t o = last_extent(p);
       T sum = biased ? call.in<T>(2)(o) : T{0};
