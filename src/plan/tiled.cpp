@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "plan/groups.h"
+#include "plan/weights.h"
 
 namespace outsize {
 
@@ -31,13 +32,21 @@ class PassFitter {
   bool fit() {
     Dims extents = shape_;
     if (trial_.fits(extents)) return true;
-    extents[0] = 1;
     unit_ = Dims::filled(shape_.rank(), 1);
+    if (const int dim = trial_.weight_dim(); dim >= 0) {
+      unit_[dim] = trial_.channel_block();
+      return fit_along(extents, dim);
+    }
+    extents[0] = 1;
     if (trial_.fits(extents)) {
       grow(extents, 0);
       return true;
     }
-    if (cut_of(trial_.graph()) == Cut::samples) return false;
+    if (cut_of(trial_.graph()) == Cut::samples) {
+      const std::vector<OpId>& ops = trial_.pass().ops;
+      return std::all_of(ops.begin(), ops.end(), [&](OpId op) { return can_tile(trial_.graph(), op, Cut::tokens); }) &&
+             fit_along(extents, 1);
+    }
     unit_ = units();
     split(extents);
     if (best_ == kNever) return false;
@@ -45,6 +54,14 @@ class PassFitter {
   }
 
  private:
+  // As much as fits along one dimension, if one unit does.
+  bool fit_along(Dims& extents, int dim) {
+    extents[dim] = std::min(shape_[dim], unit_[dim]);
+    if (!trial_.fits(extents)) return false;
+    grow(extents, dim);
+    return true;
+  }
+
   // What tiles should be a multiple of: the rows of the driver that stand for one row of the pass's narrowest map, so that every
   // tile has as many rows of each value as the next.
   Dims units() const {
@@ -131,6 +148,18 @@ bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& tria
   return false;
 }
 
+// The weights that can be split and have, with their states, at least so many bytes; where the run has given them a home, those
+// that it has given another than the device.
+std::vector<ValueId> weights_from(const PlanRequest& request, const Plan& plan, std::int64_t bytes) {
+  if (bytes == TiledChoice::kNoWeights && request.homes.empty()) return {};
+  std::vector<ValueId> weights = splittable_weights(request.graph, plan);
+  std::erase_if(weights, [&](ValueId weight) {
+    const auto home = request.homes.find(request.graph.value(weight).name);
+    return home != request.homes.end() ? home->second == Tier::device : bytes_with_states(request.graph, weight) < bytes;
+  });
+  return weights;
+}
+
 // The host's bytes, or 0 where there is no limit.
 std::int64_t host_limit(const PlanRequest& request) {
   return request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
@@ -162,7 +191,33 @@ bool PassTrial::fits(const Dims& extents) {
   return limit_ <= 0 || cost_.bytes <= limit_;
 }
 
+int PassTrial::weight_dim() const { return outsize::weight_dim(graph(), plan_, pass()); }
+
 bool cut_to_fastest(PassTrial& trial) { return PassFitter(trial).fit(); }
+
+namespace {
+
+// Whether each token of `value`, which the op makes or reduces, stands by itself: nothing is read of other tokens.
+bool takes_tokens_apart(const OpSite& site, ValueId value, bool gathers) {
+  constexpr int kTokens = 1;
+  const ValueType& type = site.graph.value(value).type;
+  const auto has_tokens = [](const ValueType& other) { return other.format == Format::plain && other.shape.rank() == 3; };
+  if (!has_tokens(type) || type.shape[kTokens] == 1 || site.graph.value(value).role == Role::statistic) return false;
+  Box box = Box::whole(type.shape);
+  box.set(kTokens, {0, 1});
+  const CallBoxes boxes = gathers ? site.op.def->gather(site, box) : site.op.def->push(site, box);
+  const auto is_apart = [&](const ValueType& other, const Box& part) {
+    return !has_tokens(other) || other.shape[0] != type.shape[0] || other.shape[kTokens] != type.shape[kTokens] ||
+           part[kTokens] == box[kTokens];
+  };
+  for (int i = 0; i < site.inputs(); ++i)
+    if (!is_apart(site.in(i), boxes.in[static_cast<std::size_t>(i)])) return false;
+  for (int i = 0; i < (gathers ? site.outputs() : 0); ++i)
+    if (!is_apart(site.out(i), boxes.out[static_cast<std::size_t>(i)])) return false;
+  return true;
+}
+
+}  // namespace
 
 bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const Op& op = graph.op(id);
@@ -179,6 +234,7 @@ bool can_tile(const Graph& graph, OpId id, Cut cut) {
     for (int dim = 0; dim < type.shape.rank(); ++dim)
       if (dim != 1 && site.out(o).shape.rank() == type.shape.rank() && site.out(o).shape[dim] != type.shape[dim]) return false;
   if (cut == Cut::samples && (type.shape.rank() < 2 || graph.value(value).role == Role::statistic)) return false;
+  if (cut == Cut::tokens) return takes_tokens_apart(site, value, gathers);
   bool any = false;
   for (int dim = 0; dim < (cut == Cut::samples ? 1 : type.shape.rank()); ++dim) {
     if ((dim == 1 && type.format == Format::map) || type.shape[dim] == 1) continue;
@@ -215,6 +271,9 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   TiledPlan result;
   result.plan = plan_of(graph, choice.tiling, std::string(planner));
   Plan& plan = result.plan;
+  split_weights(graph, plan, weights_from(request, plan, choice.split_from));
+  for (auto& [value, home] : plan.home)
+    if (const auto known = request.homes.find(graph.value(value).name); known != request.homes.end()) home = known->second;
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
   if (choice.stream != TiledChoice::Stream::none)
     for (ValueId value : streamable(graph, plan, later))
@@ -250,7 +309,9 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     Pass chosen = pass;
     std::int64_t least = std::numeric_limits<std::int64_t>::max(), bytes = 0;
     std::vector<Pass> forms;
-    if (choice.halo == TiledChoice::Halo::share) {
+    if (weight_dim(graph, plan, pass) >= 0) {
+      forms.push_back(pass);
+    } else if (choice.halo == TiledChoice::Halo::share) {
       forms.push_back(with_shared_rows(graph, pass));
     } else {
       forms.push_back(pass);
@@ -284,14 +345,31 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
 namespace {
 
 // By op, the group that it, or what it is the gradient of, belongs to; beyond all groups where it cannot be tiled.
-std::vector<std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups) {
-  const Cut cut = cut_of(graph);
+std::vector<std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups, Cut cut) {
   std::vector<std::size_t> group_of(static_cast<std::size_t>(graph.op_count()), groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::vector<OpId>* ops : {&groups[g].forward, &groups[g].backward})
       for (OpId op : *ops)
         if (can_tile(graph, op, cut)) group_of[at(op)] = g;
   return group_of;
+}
+
+// The ops that make or read the largest of what can be cut into tokens: logits of many words, where there are such.
+std::vector<bool> ops_of_largest(const Graph& graph) {
+  std::int64_t most = 0;
+  for (const Value& value : graph.values())
+    if (value.role == Role::activation) most = std::max(most, value.type.elements());
+  std::vector<bool> tiled(static_cast<std::size_t>(graph.op_count()), false);
+  for (std::int64_t o = 0; o < graph.op_count(); ++o) {
+    const Op& op = graph.op(OpId(o));
+    const auto is_largest = [&](ValueId value) {
+      return !graph.value(value).persistent() && 2 * graph.value(value).type.elements() > most;
+    };
+    const bool touches = std::any_of(op.inputs.begin(), op.inputs.end(), is_largest) ||
+                         std::any_of(op.outputs.begin(), op.outputs.end(), is_largest);
+    tiled[static_cast<std::size_t>(o)] = touches && can_tile(graph, OpId(o), Cut::tokens);
+  }
+  return tiled;
 }
 
 // Groups after which maps are smaller than before: where a region may well end.
@@ -314,7 +392,9 @@ std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& 
 Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
   const Graph& graph = request.graph;
   const std::vector<Group> groups = groups_of(graph);
-  const std::vector<std::size_t> tileable = tileable_groups(graph, groups);
+  std::vector<std::vector<std::size_t>> tileable{tileable_groups(graph, groups, cut_of(graph))};
+  const bool has_tokens = cut_of(graph) == Cut::samples;
+  if (has_tokens) tileable.push_back(tileable_groups(graph, groups, Cut::tokens));
   const auto count = static_cast<std::int64_t>(groups.size());
   const std::vector<std::int64_t> ends = narrows(graph, groups);
   std::vector<std::int64_t> layers = ends;
@@ -323,6 +403,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
 
   std::optional<TiledPlan> best;
   Tiling best_tiling;
+  std::int64_t split_from = TiledChoice::kNoWeights;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
   // Where the time is about the same, the one that asks for less host memory is better.
@@ -330,7 +411,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   using Stream = TiledChoice::Stream;
   const Stream first = search.stream.value_or(Stream::all);
   const auto consider = [&](const Tiling& tiling, Stream stream) {
-    TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut};
+    TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut, .split_from = split_from};
     if (best) choice.most_seconds = best->seconds * kAbout;
     std::int64_t needed = 0, host = 0;
     OpId worst;
@@ -348,27 +429,32 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       best_tiling = tiling;
     }
   };
+  const std::vector<bool> no_cuts(static_cast<std::size_t>(graph.value_count()), false);
   // The first layers tiled, with what these positions make stored.
-  const auto up_to = [&](std::int64_t end, const std::vector<std::int64_t>& positions) {
-    std::vector<bool> cuts(static_cast<std::size_t>(graph.value_count()), false);
+  const auto consider_layers = [&](std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
+    std::vector<bool> cuts = no_cuts;
     for (const std::int64_t position : positions)
       if (position < end) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
-    std::vector<bool> tiled;
-    for (const std::size_t group : tileable) tiled.push_back(group < static_cast<std::size_t>(end));
-    return tiling_of(graph, std::move(tiled), std::move(cuts));
+    for (const std::vector<std::size_t>& group_of : tileable) {
+      std::vector<bool> tiled;
+      for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));
+      consider(tiling_of(graph, std::move(tiled), cuts), stream);
+      if (end == 0) break;
+    }
   };
   const auto consider_all = [&](Stream stream) {
-    if (search.layers == 0 && search.whole) consider(up_to(0, {}), stream);
+    if (search.layers == 0 && search.whole) consider_layers(0, {}, stream);
+    if (search.layers == 0 && has_tokens) consider(tiling_of(graph, ops_of_largest(graph), no_cuts), stream);
     for (const std::int64_t end : layers) {
-      consider(up_to(end, {}), stream);
+      consider_layers(end, {}, stream);
       if (!search.checkpoints) continue;
-      consider(up_to(end, ends), stream);
+      consider_layers(end, ends, stream);
       const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
       for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
         std::vector<std::int64_t> even;
         for (std::int64_t g = segment; g < end; g += segment)
           if (groups[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
-        consider(up_to(end, even), stream);
+        consider_layers(end, even, stream);
       }
     }
   };
@@ -381,6 +467,14 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       consider(Tiling(best_tiling), less);
     else if (host_lacks)
       consider_all(less);
+  }
+  // Weights leave the device only where nothing else helps: they are read again in every step.
+  constexpr std::int64_t kParts = 8;
+  const std::int64_t much = limit_of(request) / kParts;
+  const std::vector<bool> none_tiled(static_cast<std::size_t>(graph.op_count()), false);
+  if (!best && !weights_from(request, plan_of(graph, tiling_of(graph, none_tiled, no_cuts), ""), much).empty()) {
+    split_from = much;
+    consider_all(first);
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
   if (!best)

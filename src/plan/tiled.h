@@ -23,6 +23,9 @@ class PassTrial {
   // Of the driver, which the tiles cut.
   const ValueType& driver() const { return graph().value(pass().driver).type; }
   std::int64_t limit() const { return limit_; }
+  // The dimension that a pass over split weights is to be cut along (see plan/weights.h), in multiples of channel_block(); or −1.
+  int weight_dim() const;
+  std::int64_t channel_block() const { return request_.storage.channel_block; }
   // Whether tiles of these extents of the driver are within the limit.
   bool fits(const Dims& extents);
   // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on.
@@ -62,6 +65,8 @@ struct TiledChoice {
   double most_seconds = std::numeric_limits<double>::infinity();                // a plan that takes longer is not wanted
   enum class Stream : std::uint8_t { none, inputs, all } stream = Stream::all;  // from host memory, of maps that only passes touch
   CutPass cut = cut_to_fastest;
+  static constexpr std::int64_t kNoWeights = std::numeric_limits<std::int64_t>::max();
+  std::int64_t split_from = kNoWeights;  // weights of so many bytes, with their states, are split where they can be
 };
 
 struct TiledPlan {
@@ -71,8 +76,10 @@ struct TiledPlan {
   std::int64_t host_bytes = 0;  // of the host
 };
 
-// Along what a network is cut: samples and space where most of what it makes are maps, samples alone where it is not.
-enum class Cut : std::uint8_t { space, samples };
+// Along what a network is cut: samples and space where most of what it makes are maps, samples where it is not, or samples and the
+// tokens of [N, T, C].
+enum class Cut : std::uint8_t { space, samples, tokens };
+// Space or samples.
 Cut cut_of(const Graph& graph);
 
 // Whether an op can run box by box so: it makes or reduces values of which each such part stands by itself.

@@ -21,12 +21,12 @@ StepGraph step_of(const std::string& name, const ModelOptions& options) {
 
 struct StepRun {
   std::int64_t peak = 0;
-  double loss = 0;
+  double loss = 0;  // of the last step
   bool tiled = false;
 };
 
-// The loss of one step, and the bytes it took; as many as predicted.
-StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget) {
+// The loss after some steps, and the bytes they took; as many as predicted.
+StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget, int steps = 1) {
   const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
   const Profile profile{find_device("cpu"), {}};
   PrepareOptions options;
@@ -37,7 +37,7 @@ StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget
   Trainer trainer({step, std::move(prepared)}, *backend, 3);
   Batch batch;
   synthetic_batches(step.batch_spec(), 5)->make(0, batch);
-  result.loss = trainer.step(batch, 0.01);
+  for (int i = 0; i < steps; ++i) result.loss = trainer.step(batch, 0.01);
   result.peak = trainer.measured_peak_bytes();
   EXPECT_EQ(result.peak, trainer.predicted_peak_bytes());
   return result;
@@ -73,6 +73,45 @@ TEST(OneBudget, TakesBatchesOfAnySize) {
     EXPECT_NEAR(tiled.loss, keep.loss, 1e-5 * keep.loss) << batch;
     EXPECT_EQ(tiled.tiled, batch > 8) << batch;
   }
+}
+
+// The logits of one sample alone are larger than the budget.
+TEST(OneBudget, TakesAVocabularyOfAnySize) {
+  const StepGraph step = step_of("gpt2", {.batch = 1, .sequence = 1024, .classes = 8192, .width = 1.0 / 12});
+  const ValueType& logits = step.graph.value(step.graph.find_value("lm_head")).type;
+  const std::int64_t budget = logits.elements() * size_of(logits.dtype);
+  const StepRun keep = run(step, "keep", 0, 2);
+  EXPECT_GT(keep.peak, 3 * budget);
+  for (const char* planner : {"overl", "2ps-h"}) {
+    const StepRun tiled = run(step, planner, budget, 2);
+    EXPECT_LE(tiled.peak, budget) << planner;
+    EXPECT_NEAR(tiled.loss, keep.loss, 1e-5 * keep.loss) << planner;
+  }
+}
+
+// One weight alone is larger than the budget.
+TEST(OneBudget, TakesWeightsOfAnySize) {
+  const ModelOptions model{.batch = 1, .image_height = 224, .image_width = 224, .classes = 10, .width = 0.25};
+  const StepGraph step = step_of("vgg16", model);
+  const ValueType& weight = step.graph.value(step.graph.find_value("classifier.0.weight")).type;
+  const std::int64_t budget = weight.elements() * size_of(weight.dtype);
+  const StepRun keep = run(step, "keep", 0, 3);
+  const StepRun split = run(step, "overl", budget, 3);
+  EXPECT_LE(split.peak, budget);
+  EXPECT_NEAR(split.loss, keep.loss, 1e-4 * keep.loss);
+
+  // Evaluation reads them from where training keeps them.
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("cpu"), {}};
+  PrepareOptions options;
+  options.planner = "overl";
+  options.budgets.device = budget;
+  const Prepared training = prepare(step.graph, *backend, profile, options);
+  const PersistentLayout layout = layout_of(step.graph, training.program);
+  EXPECT_EQ(layout.places.at("classifier.0.weight").tier, Tier::host);
+  options.layout = &layout;
+  const StepGraph evaluation = make_step_graph(build_model("vgg16", model), StepKind::evaluate, {});
+  EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).program.peak_bytes[0], budget);
 }
 
 std::int64_t resident_kib() {

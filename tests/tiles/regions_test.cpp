@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "../step_runs.h"
 #include "graph/opdef.h"
 #include "model/zoo.h"
@@ -14,12 +16,11 @@
 namespace outsize {
 namespace {
 
-class Regions : public testing::TestWithParam<const char*> {};
-
-TEST_P(Regions, TrainAsWholeValuesDo) {
+// Compares a step of the zoo's network, all that can be cut so cut into tiles, with that on whole values; without `along`, as
+// suits the network.
+void expect_same_in_tiles(const std::string& name, std::optional<Cut> along) {
   register_ops();
   ModelOptions model{.batch = 2, .classes = 4, .width = 0.125, .dtype = DType::f64};
-  const std::string name = GetParam();
   model.image_height = name == "inception_v3" ? 299 : 48;
   model.image_width = name == "inception_v3" ? 299 : 32;
   if (name == "gpt2" || name == "bert-base") model.image_height = model.image_width = 0, model.sequence = 12;
@@ -30,7 +31,7 @@ TEST_P(Regions, TrainAsWholeValuesDo) {
   const Profile profile{find_device("cpu"), {}};
   const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 1);
 
-  const Cut cut = cut_of(graph);
+  const Cut cut = along.value_or(cut_of(graph));
   Tiling tiling{{}, std::vector<bool>(static_cast<std::size_t>(graph.value_count())), {}};
   for (std::int64_t op = 0; op < graph.op_count(); ++op) tiling.tiled.push_back(can_tile(graph, OpId(op), cut));
   tiling.stored = stored_in_phase(graph, tiling);
@@ -41,8 +42,9 @@ TEST_P(Regions, TrainAsWholeValuesDo) {
     pass.cuts.resize(static_cast<std::size_t>(shape.rank()));
     if (++turn % 3 == 0 || cut == Cut::samples) pass.cuts[0] = {1};
     if (cut == Cut::samples) continue;
-    const std::int64_t height = std::max<std::int64_t>(1, shape[2] / 3);
-    for (std::int64_t row = height; row < shape[2]; row += height) pass.cuts[2].push_back(row);
+    const int dim = cut == Cut::tokens ? 1 : 2;
+    const std::int64_t height = std::max<std::int64_t>(1, shape[dim] / 3);
+    for (std::int64_t row = height; row < shape[dim]; row += height) pass.cuts[static_cast<std::size_t>(dim)].push_back(row);
   }
   for (ValueId value : streamable(graph, plan, values_read_later(graph, plan))) plan.home[value] = Tier::host;
   const Outcome tiled = train(training, plan, *backend, true, 256, 1);
@@ -53,14 +55,23 @@ TEST_P(Regions, TrainAsWholeValuesDo) {
   }
 }
 
+std::string test_name(const testing::TestParamInfo<const char*>& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+class Regions : public testing::TestWithParam<const char*> {};
+TEST_P(Regions, TrainAsWholeValuesDo) { expect_same_in_tiles(GetParam(), {}); }
+
+class RegionsOfTokens : public testing::TestWithParam<const char*> {};
+TEST_P(RegionsOfTokens, TrainAsWholeValuesDo) { expect_same_in_tiles(GetParam(), Cut::tokens); }
+
 INSTANTIATE_TEST_SUITE_P(Models, Regions,
                          testing::Values("vgg11", "vgg11_bn", "resnet18", "resnet50", "densenet121", "inception_v3", "unet2d",
                                          "unet3d", "darknet19", "convnext-tiny", "slide-s", "gpt2", "bert-base", "vit-b16"),
-                         [](const auto& test) {
-                           std::string name = test.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(Models, RegionsOfTokens, testing::Values("gpt2", "bert-base", "vit-b16"), test_name);
 
 }  // namespace
 }  // namespace outsize

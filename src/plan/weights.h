@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace outsize {
+
+// Weights that the device need not hold whole: the ops that read one, the op that makes its gradient and the one that updates it
+// run in passes, each tile with its rows of the weight, of the gradient and of the optimizer's states, which live in host memory.
+
+// The parameters that can be split so, and of which every use runs on whole values in the plan.
+std::vector<ValueId> splittable_weights(const Graph& graph, const Plan& plan);
+
+// Bytes of the parameter with the optimizer's states that are split with it.
+std::int64_t bytes_with_states(const Graph& graph, ValueId weight);
+
+// Makes passes of all uses of these parameters, which must be splittable; each pass has one tile yet.
+void split_weights(const Graph& graph, Plan& plan, const std::vector<ValueId>& weights);
+
+// The dimension of the driver that tiles of such a pass are to be cut along; −1 of any other pass.
+int weight_dim(const Graph& graph, const Plan& plan, const Pass& pass);
+
+}  // namespace outsize
