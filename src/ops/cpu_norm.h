@@ -170,12 +170,16 @@ inline void apply_map(const MapPiece& piece, const FactorRows& rows, bool relu, 
   });
 }
 
-// dx = scale * dy - (shift + (x - mean) * slope) inside `owned`, a box with all channels of the piece's `box` or none; elsewhere
-// scale * dy. `factors` points to the rows.
+// Whether a call applies the terms that belong to all of a channel to its elements of this one.
+inline bool owns_channel(const KernelRun& run, std::int64_t channel) {
+  return channel >= run.owned.lo[1] && channel < run.owned.hi[1];
+}
+
+// dx = scale * dy - (shift + (x - mean) * slope) in the samples and the space of `owned`; elsewhere scale * dy. `factors` points to
+// the rows; shift and slope of channels that are not owned are 0.
 inline void grad_map(const MapPiece& piece, const FactorRows& rows, const norm_loops::GradFactors& factors, const Box& box,
                      const Box& owned_by_call, const float* dy, const float* x, float* dx) {
   const Box owned = intersect(owned_by_call, box);
-  OUTSIZE_CHECK(owned.empty() || owned[1] == box[1]);
   const int w = box.rank() - 1;
   const int h = w - 1;
   const auto inside = [&](int dim, std::int64_t position) { return position >= owned.lo[dim] && position < owned.hi[dim]; };

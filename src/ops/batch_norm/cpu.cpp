@@ -185,8 +185,9 @@ class GradApply : public Kernel {
       const double inv_std = moments[channels_ + c];
       const double factor = static_cast<double>(f32(run.in[4])[first + c]) * inv_std;
       const double exact_slope = factor * inv_std * sums[channels_ + c] / n;
-      mean[c] = static_cast<float>(moments[c]);
       scale[c] = static_cast<float>(factor);
+      if (!owns_channel(run, first + c)) continue;
+      mean[c] = static_cast<float>(moments[c]);
       shift[c] = static_cast<float>(factor * sums[c] / n - (moments[c] - static_cast<double>(mean[c])) * exact_slope);
       slope[c] = static_cast<float>(exact_slope);
     }

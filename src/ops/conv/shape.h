@@ -87,8 +87,9 @@ struct MovedBox {
 };
 
 // Whether x, over which the windows slide, and y, which has one element a window, move by the same windows. `read`, of these two
-// what the op reads, need not move where all of it is there.
+// what the op reads, need not move where all of it is there. Other channels may lie otherwise in their groups.
 inline bool windows_move_alike(const OpSite& site, const MovedBox& x, const MovedBox& y, const Box& read, const Dims& whole) {
+  if (site.integer("groups") > 1 && (x.by(1) != 0 || y.by(1) != 0)) return false;
   const std::vector<std::int64_t>& stride = site.integers("stride");
   for (std::size_t i = 0; i < stride.size(); ++i) {
     const int dim = 2 + static_cast<int>(i);

@@ -190,8 +190,9 @@ class GradApply : public Kernel {
       const std::int64_t i = rows_.at(n, c);
       const double inv_std = moments[row + group];
       const double exact_slope = inv_std * inv_std * means[row + group];
-      mean[i] = static_cast<float>(moments[group]);
       scale[i] = static_cast<float>(gamma(run, first + c) * inv_std);
+      if (!owns_channel(run, first + c)) return;
+      mean[i] = static_cast<float>(moments[group]);
       shift[i] = static_cast<float>(inv_std * means[group] - (moments[group] - static_cast<double>(mean[i])) * exact_slope);
       slope[i] = static_cast<float>(exact_slope);
     });
