@@ -43,6 +43,9 @@ inline std::vector<std::byte> as_bytes(DType dtype, const std::vector<double>& n
   return bytes;
 }
 
+// The nearest number that f32 has.
+inline double as_float(double number) { return static_cast<double>(static_cast<float>(number)); }
+
 using Results = std::vector<std::pair<std::string, std::vector<std::byte>>>;
 
 struct Outcome {
@@ -50,7 +53,8 @@ struct Outcome {
   Program program;
 };
 
-// Steps of the plan from the same weights and data: the last step's loss and gradients, then parameters and states.
+// Steps of the plan from the same weights and data, which f32 holds, so that it and f64 begin alike: the last step's loss and
+// gradients, then parameters and states.
 inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backend, bool loops, std::int64_t canary_bytes,
                      int steps = 3) {
   const Graph& graph = training.graph;
@@ -75,7 +79,7 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
     for (double& number : numbers)
       number = value.init.kind == Init::Kind::ones    ? 1
                : value.init.kind == Init::Kind::zeros ? 0
-                                                      : value.init.scale * normal(random);
+                                                      : as_float(value.init.scale * normal(random));
     executor.write(binding.value, as_bytes(value.type.dtype, numbers));
   }
   for (int step = 0; step < steps; ++step) {
@@ -83,10 +87,10 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
       const ValueType& type = graph.value(input).type;
       std::vector<double> numbers(static_cast<std::size_t>(type.elements()));
       for (double& number : numbers)
-        number = input == training.x               ? (is_float(type.dtype) ? normal(random) : static_cast<double>(random() % 4))
-                 : input == training.y             ? static_cast<double>(random() % 4)
+        number = input == training.x   ? (is_float(type.dtype) ? as_float(normal(random)) : static_cast<double>(random() % 4))
+                 : input == training.y ? static_cast<double>(random() % 4)
                  : input == training.loss_gradient ? 1
-                                                   : 0.05;
+                                                   : as_float(0.05);
       executor.write(input, as_bytes(type.dtype, numbers));
     }
     if (training.step) executor.write(training.step, as_bytes(DType::i32, {static_cast<double>(step + 1)}));
@@ -114,14 +118,17 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
 
 // The distance of `found` from `expected`, ‖a − b‖₂ / ‖b‖₂. What is 0 but for rounding (the gradient of a bias before a norm) is
 // taken as if it were a millionth large.
-inline double relative_error(DType dtype, const std::vector<std::byte>& found, const std::vector<std::byte>& expected) {
-  const std::vector<double> a = as_doubles(dtype, found), b = as_doubles(dtype, expected);
+inline double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
   double difference = 0, norm = 0;
-  for (std::size_t k = 0; k < a.size(); ++k) {
-    difference += (a[k] - b[k]) * (a[k] - b[k]);
-    norm += b[k] * b[k];
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    difference += (found[k] - expected[k]) * (found[k] - expected[k]);
+    norm += expected[k] * expected[k];
   }
-  return std::sqrt(difference / std::max(norm, 1e-12 * static_cast<double>(a.size())));
+  return std::sqrt(difference / std::max(norm, 1e-12 * static_cast<double>(found.size())));
+}
+
+inline double relative_error(DType dtype, const std::vector<std::byte>& found, const std::vector<std::byte>& expected) {
+  return relative_error(as_doubles(dtype, found), as_doubles(dtype, expected));
 }
 
 }  // namespace outsize

@@ -6,12 +6,11 @@
 #include <optional>
 
 #include "../step_runs.h"
+#include "cut_everything.h"
 #include "graph/opdef.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
-#include "plan/tiled.h"
-#include "plan/tiles.h"
 
 namespace outsize {
 namespace {
@@ -31,23 +30,8 @@ void expect_same_in_tiles(const std::string& name, std::optional<Cut> along) {
   const Profile profile{find_device("cpu"), {}};
   const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 1);
 
-  const Cut cut = along.value_or(cut_of(graph));
-  Tiling tiling{{}, std::vector<bool>(static_cast<std::size_t>(graph.value_count())), {}};
-  for (std::int64_t op = 0; op < graph.op_count(); ++op) tiling.tiled.push_back(can_tile(graph, OpId(op), cut));
-  tiling.stored = stored_in_phase(graph, tiling);
-  Plan plan = plan_of(graph, tiling, "test");
-  std::int64_t turn = 0;
-  for (Pass& pass : plan.passes) {
-    const Dims& shape = graph.value(pass.driver).type.shape;
-    pass.cuts.resize(static_cast<std::size_t>(shape.rank()));
-    if (++turn % 3 == 0 || cut == Cut::samples) pass.cuts[0] = {1};
-    if (cut == Cut::samples) continue;
-    const int dim = cut == Cut::tokens ? 1 : 2;
-    const std::int64_t height = std::max<std::int64_t>(1, shape[dim] / 3);
-    for (std::int64_t row = height; row < shape[dim]; row += height) pass.cuts[static_cast<std::size_t>(dim)].push_back(row);
-  }
-  for (ValueId value : streamable(graph, plan, values_read_later(graph, plan))) plan.home[value] = Tier::host;
-  const Outcome tiled = train(training, plan, *backend, true, 256, 1);
+  const Outcome tiled =
+      train(training, cut_everything(graph, Form::gathered, along.value_or(cut_of(graph))), *backend, true, 256, 1);
   ASSERT_EQ(tiled.results.size(), kept.results.size());
   for (std::size_t i = 0; i < kept.results.size(); ++i) {
     const auto& [value, expected] = kept.results[i];
