@@ -443,7 +443,10 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     }
   };
   const auto consider_all = [&](Stream stream) {
-    if (search.layers == 0 && search.whole) consider_layers(0, {}, stream);
+    if (search.layers == 0 && search.whole) {
+      consider_layers(0, {}, stream);
+      if (best) return;  // no tiles are faster than none
+    }
     if (search.layers == 0 && has_tokens) consider(tiling_of(graph, ops_of_largest(graph), no_cuts), stream);
     for (const std::int64_t end : layers) {
       consider_layers(end, {}, stream);

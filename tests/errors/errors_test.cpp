@@ -284,7 +284,7 @@ const Case kCases[]{
     {"plan_other_graph", "train good.graph --plan other_graph.plan", 2,
      "other_graph.plan:1: this plan is for graph other, not for tiny"},
     {"plan_channels", "train good.graph --plan channels.plan", 2,
-     "pass r.a: it would cut the channels of y at 4, but they are stored in blocks of"},
+     "pass r.a: it would cut the channels of y at 2, but they are stored in blocks of"},
     {"plan_same_pass", "train good.graph --plan same_pass.plan", 2, "same_pass.plan:3: pass r.a: two passes have this name"},
     {"plan_pass_after_update", "train good.graph --plan pass_after_update.plan", 2,
      "outsize: pass_after_update.plan:3: pass r.a: op conv reads conv.weight after it was updated"},

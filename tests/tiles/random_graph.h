@@ -173,13 +173,13 @@ class RandomGraph {
     const ValueId gamma = vector(layer + ".weight", channels), beta = vector(layer + ".bias", channels);
     if (!batch) {
       const ValueId stats = builder_.emit(layer + ".stats", "group_norm_stats", {x}, {{"groups", count}});
-      const ValueId moments = builder_.emit(layer + ".finalize", "batch_norm_finalize", {stats}, {{"eps", 0.1}});
+      const ValueId moments = builder_.emit(layer + ".finalize", "batch_norm_finalize", {stats}, {{"eps", kEps}});
       return builder_.emit(layer, "group_norm_apply", {x, moments, gamma, beta}, {{"groups", count}});
     }
     const ValueId mean = builder_.state(layer + ".running_mean", {channels}, {});
     const ValueId variance = builder_.state(layer + ".running_var", {channels}, {Init::Kind::ones, 0});
     const ValueId stats = builder_.emit(layer + ".stats", "batch_norm_stats", {x});
-    const ValueId moments = builder_.emit(layer + ".finalize", "batch_norm_finalize", {stats}, {{"eps", 0.1}});
+    const ValueId moments = builder_.emit(layer + ".finalize", "batch_norm_finalize", {stats}, {{"eps", kEps}});
     builder_.emit(layer + ".update", "batch_norm_update", {mean, variance, stats});
     return builder_.emit(layer, "batch_norm_apply", {x, moments, gamma, beta});
   }
@@ -307,6 +307,10 @@ class RandomGraph {
     const ValueId sums = builder_.emit("sums", "dice_sums", {builder_.emit("share", "sigmoid", {logits}), labels});
     return builder_.minimise(builder_.emit("loss", "dice_loss", {sums}));
   }
+
+  // Large: behind a relu that lets nothing through a map is constant, and what its norm makes of rounding, which should be 0, is to
+  // be small beside the tolerance.
+  static constexpr double kEps = 100;
 
   std::mt19937_64& random_;
   ModelBuilder builder_;
