@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains networks in budgets far below what they take as a whole, beside `keep` where that fits.
 
-    bench/tiles/run.py [--outsize build/release/outsize] [--large] [--output bench/results/tiles.txt]
+    bench/tiles/run.py [--outsize build/release/outsize] [--large] [--only MODEL,…] [--output bench/results/tiles.txt]
 
 A row is one run of `outsize train`: the peak is measured, and the same as predicted. Times are medians over the steps, and count as
 ratios within one run of this script. --large makes the rows that take minutes, 20 GiB of host memory and some 25 GB of disk instead
@@ -65,11 +65,13 @@ def main():
     parser.add_argument("--outsize", default="build/release/outsize")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--only", help="rows of these models alone")
     parser.add_argument("--output", help="also write the table there")
     arguments = parser.parse_args()
-    rows = [one_row(arguments, *row) for row in (LARGE if arguments.large else ROWS)]
+    models = arguments.only.split(",") if arguments.only else None
+    rows = [one_row(arguments, *row) for row in (LARGE if arguments.large else ROWS) if not models or row[0] in models]
     heads = ["model", "side", "batch", "planner", "budget MiB", "peak MiB", "host MiB", "RSS MiB", "step s", "us a pixel", "tiles", "first loss"]
-    command = "bench/tiles/run.py" + (" --large" if arguments.large else "")
+    command = "bench/tiles/run.py" + (" --large" if arguments.large else "") + (f" --only {arguments.only}" if arguments.only else "")
     give_out(f"{command}\n{processor()}\n\n{table([heads] + rows)}\n", arguments.output)
 
 
