@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -306,8 +307,6 @@ class Tsplit {
     for (std::size_t k = 0; k < runs.size(); ++k) runs[k].pass.name = fmt::format("split.{}", k);
     return spill_plan(request_, "tsplit", now_.lives, now_.choice);
   }
-  // Whether nothing had to be decided.
-  bool keeps() const { return leaves_forward_.empty() && gaps_.empty() && !splits() && now_.choice.runs.size() == order_.size(); }
   bool splits() const { return !now_.choice.splits.all.empty(); }
   double seconds(const Plan& plan) const { return estimated_seconds(request_, now_.lives, plan, now_.choice.splits); }
   // Of what could not be made to fit.
@@ -661,6 +660,9 @@ Plan plan_tsplit(const PlanRequest& request) {
   OpId peak;
   std::optional<Plan> best;
   double best_seconds = kNever;
+  constexpr double kGood = 1.02;  // of what the ops take: no other rules could do much better
+  const std::vector<double> seconds_of_ops = costs_of(request).seconds;
+  const double whole = std::accumulate(seconds_of_ops.begin(), seconds_of_ops.end(), 0.0);
   // Takes the best of what it may do with results made again. Returns whether a search that may split has split anything.
   const auto consider = [&](bool split, std::int64_t gaps) {
     bool splits = false;
@@ -679,7 +681,7 @@ Plan plan_tsplit(const PlanRequest& request) {
           best_seconds = seconds;
           best = std::move(plan);
         }
-        if (search.keeps()) return false;
+        if (best_seconds < kGood * whole) return false;
       }
     return splits;
   };

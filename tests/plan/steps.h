@@ -1,11 +1,26 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cost/profile.h"
 #include "plan/plan.h"
 
 namespace outsize {
+
+// A chain as in Figure 4 of TFLMS: f1's value is read at once and again far away. Every value has 256 bytes.
+inline constexpr std::string_view kFigure4 = R"(graph chain
+input x f32[64]
+f1: a1 = relu(x)
+f2: a2 = relu(a1)
+f3: a3 = relu(a2)
+f4: a4 = relu(a3)
+b4: g3 = add(a4, a3) @backward(f4)
+b3: g2 = add(g3, a2) @backward(f3)
+b2: g1 = add(g2, a1) @backward(f2)
+b1: g0 = add(g1, a2) @backward(f1)
+output g0
+)";
 
 // Every op takes a second, and a copy of 256 bytes `copy` seconds.
 inline Profile second_an_op(double copy) {

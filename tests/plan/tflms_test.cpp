@@ -8,21 +8,7 @@
 namespace outsize {
 namespace {
 
-// The chain of Figure 4: f1's value is read at once and again far away. Every value has 256 bytes; the level of an op is its number
-// in the order, from 1: f1 … f4, b4 … b1.
-constexpr std::string_view kChain = R"(graph chain
-input x f32[64]
-f1: a1 = relu(x)
-f2: a2 = relu(a1)
-f3: a3 = relu(a2)
-f4: a4 = relu(a3)
-b4: g3 = add(a4, a3) @backward(f4)
-b3: g2 = add(g3, a2) @backward(f3)
-b2: g1 = add(g2, a1) @backward(f2)
-b1: g0 = add(g1, a2) @backward(f1)
-output g0
-)";
-
+// On the chain of Figure 4 the level of an op is its number in the order, from 1: f1 … f4, b4 … b1.
 class Tflms : public testing::Test {
  protected:
   static std::string plan(const Graph& graph, const std::string& options, double copy = 1, std::int64_t budget = 0) {
@@ -40,7 +26,7 @@ class Tflms : public testing::Test {
 // a3: gone at 4 s, read by f4; for b4 there is no control operation, and at b4 itself nothing has run without it.
 // a4: b4 is one level above f4, so that its edge is not rewritten.
 TEST_F(Tflms, RewritesByTheChainRule) {
-  const Graph graph = graph_of(kChain);
+  const Graph graph = graph_of(kFigure4);
   EXPECT_EQ(plan(graph, ":n_tensors=-1,lb=1"), "f1 <a1 f2 -a1 <a2 f3 -a2 f4 b4 >a2 b3 >a1 b2 b1");
   // Two steps: b4 for both; what is read first comes first.
   EXPECT_EQ(plan(graph, ":n_tensors=-1,lb=2"), "f1 <a1 f2 -a1 <a2 f3 -a2 f4 b4 >a2 >a1 b3 b2 b1");
@@ -52,7 +38,7 @@ TEST_F(Tflms, RewritesByTheChainRule) {
 
 // In the direct order a2 comes for b3 after b4, and again for b1 after b2.
 TEST_F(Tflms, FusesReadsThatAreClose) {
-  const Graph graph = graph_of(kChain);
+  const Graph graph = graph_of(kFigure4);
   const std::string all = ":n_tensors=-1,lb=1,ctrld_strategy=direct_order";
   const std::string twice = "f1 <a1 f2 -a1 <a2 f3 -a2 f4 b4 >a2 b3 -a2 >a1 b2 >a2 b1";
   EXPECT_EQ(plan(graph, all), twice);
@@ -64,11 +50,11 @@ TEST_F(Tflms, FusesReadsThatAreClose) {
 
 // No op waits for a copy that takes three seconds: a1 has left at 4 s, which is when f4 ends; a2 would at 7 s, after it is due.
 TEST_F(Tflms, ReleasesWhatHasLeft) {
-  EXPECT_EQ(plan(graph_of(kChain), ":n_tensors=-1,lb=1", 3), "f1 <a1 f2 f3 f4 -a1 b4 b3 >a1 b2 b1");
+  EXPECT_EQ(plan(graph_of(kFigure4), ":n_tensors=-1,lb=1", 3), "f1 <a1 f2 f3 f4 -a1 b4 b3 >a1 b2 b1");
 }
 
 TEST_F(Tflms, TakesScopesOpsAndKinds) {
-  const Graph graph = graph_of(kChain);
+  const Graph graph = graph_of(kFigure4);
   const std::string none = "f1 f2 f3 f4 b4 b3 b2 b1", second = "f1 f2 <a2 f3 -a2 f4 b4 >a2 b3 b2 b1";
   EXPECT_EQ(plan(graph, ":n_tensors=-1,lb=1,excl_types=relu"), none);
   EXPECT_EQ(plan(graph, ":n_tensors=-1,lb=1,incl_types=add"), none);
@@ -101,7 +87,7 @@ output a4
 // While b4 runs, keep holds a1 to a4, which g3 takes over: 1024 bytes. Without a1 it is 768, as while b2 reads it beside a2 and g2.
 // For 512 bytes a2 must be away then too, which it is where both come at their reads: with the fourth lb.
 TEST_F(Tflms, SearchesForTheFewestThatFit) {
-  const Graph graph = graph_of(kChain);
+  const Graph graph = graph_of(kFigure4);
   EXPECT_EQ(plan(graph, "", 1, 1024), plan(graph, ":n_tensors=0"));
   EXPECT_EQ(plan(graph, "", 1, 768), plan(graph, ":n_tensors=1,lb=1"));  // the first of those that take eight seconds
   EXPECT_EQ(plan(graph, ":lb=2", 1, 768), plan(graph, ":n_tensors=1,lb=2"));

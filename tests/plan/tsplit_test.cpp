@@ -34,22 +34,8 @@ output h, i, m
   EXPECT_EQ(names_of(graph, depth_first_order(graph)), "f1 left1 left2 right1 right2 join metric b1 b2 b3");
 }
 
-// Every value has 256 bytes, and every op takes a second.
-constexpr std::string_view kChain = R"(graph chain
-input x f32[64]
-f1: a1 = relu(x)
-f2: a2 = relu(a1)
-f3: a3 = relu(a2)
-f4: a4 = relu(a3)
-b4: g3 = add(a4, a3) @backward(f4)
-b3: g2 = add(g3, a2) @backward(f3)
-b2: g1 = add(g2, a1) @backward(f2)
-b1: g0 = add(g1, a2) @backward(f1)
-output g0
-)";
-
 std::string plan_of_chain(double copy, std::int64_t values) {
-  const Graph graph = graph_of(kChain);
+  const Graph graph = graph_of(kFigure4);
   const Profile seconds = second_an_op(copy);
   constexpr std::int64_t kBytes = 256;
   const Plan made = plan_tsplit({.graph = graph, .profile = seconds, .storage = {}, .device_budget = values * kBytes});
