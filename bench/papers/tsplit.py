@@ -111,7 +111,7 @@ def throughput(answers, number, device, results):
             rows.append([model if times == FACTORS[0] else "", str(round(base[model] * times)), f"{times:g}", *cells])
         panels.append(Panel(model, lines))
     title = f"Fig. {number}: throughput on {device[1]}, of that without a limit"
-    plot(os.path.join(results, f"tsplit-{number}.svg"), title, panels, "batch, times the largest of Base", "of unlimited", columns=2, y_from=0)
+    plot(os.path.join(results, f"tsplit-fig{number}.svg"), title, panels, "batch, times the largest of Base", "of unlimited", columns=2, y_from=0)
     return [title, "", table(rows), ""]
 
 
