@@ -8,7 +8,8 @@
 
 namespace outsize {
 
-// The number of insertions, deletions and replacements of single characters, and of swaps of two neighbours, that turn `a` into `b`.
+// The number of insertions, deletions and replacements of single characters, and of swaps of two neighbours, that turn `a` into
+// `b`.
 std::int64_t edit_distance(std::string_view a, std::string_view b);
 
 // "; did you mean 'conv2d'?" with the candidate nearest to `name`, or the shortest that begins with it; "" when none is near.

@@ -21,7 +21,7 @@ struct Device {
   bool full_duplex = true;  // both directions at once at full rate
   double disk_out = 1e9;
   double disk_in = 1e9;
-  double host_bandwidth = 0;  // host memory, read and written by the host's processor; 0: it is the device's own
+  double host_bandwidth = 0;     // host memory, read and written by the host's processor; 0: it is the device's own
   double launch_seconds = 2e-6;  // fixed price of one instruction
   // How many times longer a kernel takes while a copy runs beside it, and a copy beside a kernel; 1: they share nothing.
   double kernel_overlap = 1;

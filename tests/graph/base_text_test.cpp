@@ -19,8 +19,8 @@ TEST(BaseText, SuggestsTheNearestOnlyWhenNear) {
   EXPECT_EQ(did_you_mean("conv2", kinds), "; did you mean 'conv2d'?");
   EXPECT_EQ(did_you_mean("cnocat", kinds), "; did you mean 'concat'?");  // a swap
   EXPECT_EQ(did_you_mean("canctt", kinds), "; did you mean 'concat'?");  // two changes, a third of six letters
-  EXPECT_EQ(did_you_mean("canctx", kinds), "");                           // three
-  EXPECT_EQ(did_you_mean("con", kinds), "; did you mean 'conv2d'?");      // the shortest that begins so
+  EXPECT_EQ(did_you_mean("canctx", kinds), "");                          // three
+  EXPECT_EQ(did_you_mean("con", kinds), "; did you mean 'conv2d'?");     // the shortest that begins so
   EXPECT_EQ(did_you_mean("softmax", kinds), "");
   EXPECT_EQ(did_you_mean("re", kinds), "");  // any other word of two letters is as near
   EXPECT_EQ(did_you_mean("x", {}), "");
