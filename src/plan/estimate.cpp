@@ -59,10 +59,7 @@ class Estimate {
         newest_(at(graph_.value_count()), kNone),
         opens_(plan.steps.size()),
         ends_(plan.steps.size()) {
-    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
-      const ValueType& type = graph_.value(ValueId(v)).type;
-      bytes_[at(v)] = align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
-    }
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) bytes_[at(v)] = packed_bytes(request, ValueId(v));
     find_stays();
     std::int64_t resident = lives.persistent;
     for (const auto& [value, tier] : plan.home)

@@ -29,7 +29,7 @@ class Follower {
       const Value& value = graph_.value(ValueId(v));
       if (value.producer) continue;
       if (value.persistent())
-        lives_.persistent += bytes_of(ValueId(v));
+        lives_.persistent += packed_bytes(request_, ValueId(v));
       else if (!only_read_by(graph_, ValueId(v), on_host_) && !splits_.streams(ValueId(v)))
         begin_life(ValueId(v), -1);
     }
@@ -45,17 +45,13 @@ class Follower {
  private:
   static constexpr std::int32_t kNone = -1;
 
-  std::int64_t bytes_of(ValueId id) const {
-    const ValueType& type = graph_.value(id).type;
-    return align_up(stored_bytes(request_.storage, type, type.shape), kPieceAlignment);
-  }
   Life& life_of(ValueId id) { return lives_.all[at(newest_[at(id.index)])]; }
   bool in_weights(ValueId id) const { return graph_.value(id).persistent() || graph_.value(id).version_of; }
 
   void begin_life(ValueId id, std::int32_t position) {
     newest_[at(id.index)] = static_cast<std::int32_t>(lives_.all.size());
     const std::int32_t from = std::max(position, 0);
-    lives_.all.push_back({id, bytes_of(id), position, from, {}, from});
+    lives_.all.push_back({id, packed_bytes(request_, id), position, from, {}, from});
   }
 
   void visit(std::int32_t position) {
@@ -146,6 +142,11 @@ bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& op
   const std::vector<OpId>& readers = graph.value(value).consumers;
   return !ops.empty() && !readers.empty() &&
          std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return ops[at(reader.index)]; });
+}
+
+std::int64_t packed_bytes(const PlanRequest& request, ValueId id) {
+  const ValueType& type = request.graph.value(id).type;
+  return align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
 }
 
 Call whole_call(const Graph& graph, const Op& op) {

@@ -13,6 +13,9 @@ namespace outsize {
 // Pieces are packed at multiples of this.
 inline constexpr std::int64_t kPieceAlignment = 256;
 
+// Of a whole value on the device, as packed.
+std::int64_t packed_bytes(const PlanRequest& request, ValueId value);
+
 // The ops of a plan in the order they run; one that stands twice is recomputed. Positions are indices into it.
 using Runs = std::vector<OpId>;
 

@@ -245,7 +245,7 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
     const Value& value = graph.value(id);
     if (plan.home_of(id) != tier || value.version_of) continue;
     if (first[at(id)] == kNever && value.producer) continue;
-    const std::int64_t bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kPieceAlignment);
+    const std::int64_t bytes = packed_bytes(request, id);
     const bool always = value.persistent() || graph.is_output(id);
     change[value.producer && !value.persistent() ? static_cast<std::size_t>(first[at(id)]) : 0] += bytes;
     if (!always && last[at(id)] != kNever) change[static_cast<std::size_t>(last[at(id)]) + 1] -= bytes;

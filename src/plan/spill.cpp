@@ -23,11 +23,6 @@ struct Visit {
   ValueId next;                      // its new version, where a run of the visit updates it
 };
 
-std::int64_t bytes_of(const PlanRequest& request, ValueId id) {
-  const ValueType& type = request.graph.value(id).type;
-  return align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
-}
-
 bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
   return !choice.on_host.empty() && choice.on_host[at(choice.runs[at(run)].index)];
 }
@@ -52,7 +47,7 @@ std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choi
     const auto visit = [&](ValueId id) -> Visit& {
       std::int64_t& found = newest[at(id.index)];
       if (found < 0 || run - visits[at(found)].last > choice.near) {
-        const std::int64_t bytes = bytes_of(request, id);
+        const std::int64_t bytes = packed_bytes(request, id);
         const std::int32_t earliest = found < 0 ? 0 : visits[at(found)].last + 1;
         found = static_cast<std::int64_t>(visits.size());
         visits.push_back({id, bytes, run, run, earliest, {}});
@@ -229,9 +224,9 @@ std::int64_t largest_update(const PlanRequest& request, const SpillChoice& choic
     if (!runs_on_host(choice, static_cast<std::int32_t>(p))) continue;
     const Op& op = request.graph.op(choice.runs[p]);
     std::int64_t bytes = 0;
-    for (ValueId input : op.inputs) bytes += bytes_of(request, input);
+    for (ValueId input : op.inputs) bytes += packed_bytes(request, input);
     for (ValueId output : op.outputs)
-      if (!request.graph.value(output).version_of) bytes += bytes_of(request, output);
+      if (!request.graph.value(output).version_of) bytes += packed_bytes(request, output);
     largest = std::max(largest, bytes);
   }
   return largest;
@@ -293,7 +288,7 @@ std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives
   }
   const std::vector<bool> away = away_of(request, choice.away);
   for (std::size_t v = 0; v < away.size(); ++v)
-    if (away[v]) change[0] -= bytes_of(request, ValueId(static_cast<std::int64_t>(v)));
+    if (away[v]) change[0] -= packed_bytes(request, ValueId(static_cast<std::int64_t>(v)));
   for (const Visit& visit : visits_of(request, choice)) {
     change[at(visit.first)] += visit.bytes;
     change[at(visit.last) + 1] -= visit.bytes;
@@ -326,7 +321,7 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   const auto count = [&](std::int64_t bytes) { total += bytes, largest = std::max(largest, bytes); };
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
     if (choice.splits.streams(ValueId(v))) homeless.emplace_back(v);
-  for (ValueId value : homeless) count(bytes_of(request, value));
+  for (ValueId value : homeless) count(packed_bytes(request, value));
   std::vector<std::size_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
   for (std::size_t k = departures.size(); k-- > 0;) first[at(departures[k].life)] = k;
   const auto copied = [&](std::size_t k) { return first[at(departures[k].life)] == k; };
@@ -336,7 +331,7 @@ Plan spill_plan(const PlanRequest& request, std::string_view planner, const Live
   Tiers tiers(request, total, largest);
   for (ValueId value : homeless) {
     const auto known = request.homes.find(request.graph.value(value).name);
-    plan.home[value] = known != request.homes.end() ? known->second : tiers.take(bytes_of(request, value));
+    plan.home[value] = known != request.homes.end() ? known->second : tiers.take(packed_bytes(request, value));
   }
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
     if (request.graph.value(ValueId(v)).role == Role::input && only_read_by(request.graph, ValueId(v), choice.on_host))

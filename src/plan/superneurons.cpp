@@ -27,8 +27,7 @@ Plan with_largest_cache(const PlanRequest& request, const OpCosts& costs, const 
   RecomputeCache cache;
   std::int64_t fits = 0, too_much = 0;  // bytes of the cache
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
-    const ValueType& type = graph.value(ValueId(v)).type;
-    cache.bytes.push_back(align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment));
+    cache.bytes.push_back(packed_bytes(request, ValueId(v)));
     if (cheap[static_cast<std::size_t>(v)]) too_much += cache.bytes.back();
   }
   for (int step = 0; step < kHalvings; ++step) {

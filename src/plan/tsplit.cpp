@@ -2,23 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "graph/opdef.h"
-#include "graph/storage.h"
 #include "plan/estimate.h"
+#include "plan/idle_link.h"
+#include "plan/micro_ops.h"
 #include "plan/order.h"
-#include "plan/pass_cost.h"
 #include "plan/recompute.h"
-#include "plan/regions.h"
 #include "plan/spill.h"
-#include "plan/tiled.h"
 
 namespace outsize {
 
@@ -28,110 +23,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Along one dimension of a value, or of what drives an op.
-struct Pieces {
-  int dim = 0;
-  std::int64_t count = 1;
-
-  bool split() const { return count > 1; }
-  auto operator<=>(const Pieces&) const = default;
-};
-
 // What is decided of a value, beside the gaps between its uses in which it is away.
 struct Config {
   enum class Option : std::uint8_t { reside, recompute, split } option = Option::reside;
   Pieces pieces;
-};
-
-// What ops cost piece by piece.
-class Micro {
- public:
-  explicit Micro(const PlanRequest& request)
-      : request_(request), graph_(request.graph), read_later_(at(request.graph.value_count()), false) {}
-
-  // Where values wait that pieces are read of.
-  void stream(ValueId value) { plan_.home[value] = Tier::host; }
-  void forget(ValueId value) { plan_.home.erase(value); }
-  bool streams(ValueId value) const { return plan_.home.contains(value); }
-
-  // Whether the op can run in pieces along dimension 0 (samples) or 2 (rows) of what drives it.
-  bool can_cut(OpId op, int dim) {
-    const auto [known, fresh] = can_cut_.try_emplace({op.index, dim}, false);
-    if (fresh && can_tile(graph_, op, dim == 0 ? Cut::samples : Cut::space)) {
-      const Dims& shape = graph_.value(driver(op)).type.shape;
-      known->second = shape.rank() > dim && shape[dim] > 1;
-    }
-    return known->second;
-  }
-
-  // About what the op costs so, as values are streamed now.
-  const PassCost& cost(OpId op, const Pieces& pieces) {
-    std::uint64_t streamed = 0, bit = 1;
-    for (const std::vector<ValueId>* values : {&graph_.op(op).inputs, &graph_.op(op).outputs})
-      for (ValueId value : *values) {
-        if (streams(value)) streamed |= bit;
-        bit <<= 1;
-      }
-    const auto [known, fresh] = costs_.try_emplace({op.index, pieces, streamed});
-    if (fresh) {
-      Pass pass;
-      pass.ops = {op};
-      pass.driver = driver(op);
-      mark(graph_.op(op).outputs, true);
-      const auto roles = std::make_shared<const PassRoles>(graph_, pass, read_later_);
-      known->second = cost_of_pass(request_, plan_, roles, extents(pass.driver, pieces));
-      mark(graph_.op(op).outputs, false);
-    }
-    return known->second;
-  }
-
-  // The run of these ops, one after the other in each piece, with the workspace that the backend says it needs. `leaves`: whether
-  // something after it reads a value.
-  SplitRun run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves) {
-    SplitRun made;
-    made.pass.ops = ops;
-    made.pass.driver = driver_of(graph_, ops, leaves);
-    std::set<ValueId> here, read;
-    for (OpId id : ops) {
-      for (ValueId input : graph_.op(id).inputs)
-        if (!here.contains(input) && read.insert(input).second) made.reads.push_back(input);
-      for (ValueId output : graph_.op(id).outputs) {
-        here.insert(output);
-        if (leaves(output)) made.makes.push_back(output);
-      }
-    }
-    const Dims size = extents(made.pass.driver, pieces);
-    made.pass.cuts = cuts_of(graph_.value(made.pass.driver).type.shape, size);
-    mark(made.makes, true);
-    const auto roles = std::make_shared<const PassRoles>(graph_, made.pass, read_later_);
-    const std::vector<std::int64_t> workspace = workspace_of_pass(request_, roles, size);
-    const PassCost cost = cost_of_pass(request_, plan_, roles, size, request_.workspace ? &workspace : nullptr);
-    mark(made.makes, false);
-    made.bytes = cost.bytes;
-    made.seconds = std::max(cost.compute_seconds, cost.copy_seconds);
-    made.copy_seconds = cost.copy_seconds;
-    return made;
-  }
-
- private:
-  ValueId driver(OpId op) const {
-    return driver_of(graph_, {op}, [](ValueId) { return true; });
-  }
-  Dims extents(ValueId driver, const Pieces& pieces) const {
-    Dims size = graph_.value(driver).type.shape;
-    size[pieces.dim] = (size[pieces.dim] + pieces.count - 1) / pieces.count;
-    return size;
-  }
-  void mark(const std::vector<ValueId>& values, bool read) {
-    for (ValueId value : values) read_later_[at(value.index)] = read;
-  }
-
-  const PlanRequest& request_;
-  const Graph& graph_;
-  Plan plan_;  // of which only homes are looked at
-  std::vector<bool> read_later_;
-  std::map<std::pair<std::int64_t, int>, bool> can_cut_;
-  std::map<std::tuple<std::int64_t, Pieces, std::uint64_t>, PassCost> costs_;
 };
 
 // What may be done.
@@ -150,72 +45,6 @@ struct Realised {
   std::vector<std::vector<std::int32_t>> runs_of_op;      // by op
 };
 
-// The seconds of each run in which a link is free.
-class Link {
- public:
-  Link(const Device& device, const std::vector<double>& seconds)
-      : full_duplex_(device.full_duplex), all_(seconds), out_(seconds), in_(seconds) {}
-
-  // Of a run, those in which it is not: the busier direction counts.
-  double busy(std::int32_t run) const {
-    return all_[at(run)] - std::min(out_[at(run)], full_duplex_ ? in_[at(run)] : out_[at(run)]);
-  }
-  // Takes them for copies of the run's own.
-  void occupy(std::int32_t run, double seconds) {
-    changed_ = true;
-    for (std::vector<double>* idle : {&out_, &in_}) (*idle)[at(run)] = std::max(0.0, (*idle)[at(run)] - seconds);
-  }
-
-  // To be called after changes and before what is left is asked for.
-  void add_up() {
-    if (!changed_) return;
-    changed_ = false;
-    for (auto [idle, sums] : {std::pair(&out_, &out_sums_), std::pair(&in_, &in_sums_)}) {
-      sums->assign(1, 0.0);
-      for (const double seconds : *idle) sums->push_back(sums->back() + seconds);
-    }
-  }
-  // Of a copy that takes `seconds` and may go during the runs [first, end), what is left when they are over.
-  double left_out(double seconds, std::int32_t first, std::int32_t end) const { return left(out_sums_, seconds, first, end); }
-  // The same of a copy in, if there is room for it in all of them.
-  double least_left_in(double seconds, std::int32_t first, std::int32_t end) const {
-    return left(full_duplex_ ? in_sums_ : out_sums_, seconds, first, end);
-  }
-  // Of one that must be whole before run `end`, and may go during runs from `first` on that `fits` says have room for it, with all
-  // that follow.
-  template <class Fits>
-  double left_in(double seconds, std::int32_t first, std::int32_t end, const Fits& fits) const {
-    const std::vector<double>& idle = full_duplex_ ? in_ : out_;
-    for (std::int32_t u = end; u-- > first && seconds > 0 && fits(u);) seconds -= idle[at(u)];
-    return std::max(seconds, 0.0);
-  }
-  void take_out(double seconds, std::int32_t first, std::int32_t end) {
-    changed_ = true;
-    for (std::int32_t u = first; u < end && seconds > 0; ++u) take(out_[at(u)], seconds);
-  }
-  void take_in(double seconds, std::int32_t first, std::int32_t end) {
-    changed_ = true;
-    std::vector<double>& idle = full_duplex_ ? in_ : out_;
-    for (std::int32_t u = end; u-- > first && seconds > 0;) take(idle[at(u)], seconds);
-  }
-
- private:
-  static double left(const std::vector<double>& sums, double seconds, std::int32_t first, std::int32_t end) {
-    return first >= end ? seconds : std::max(0.0, seconds - (sums[at(end)] - sums[at(first)]));
-  }
-  static void take(double& idle, double& seconds) {
-    const double taken = std::min(idle, seconds);
-    idle -= taken;
-    seconds -= taken;
-  }
-
-  bool full_duplex_;
-  std::vector<double> all_;                 // seconds of each run
-  std::vector<double> out_, in_;            // where the link is half duplex, only the first counts
-  std::vector<double> out_sums_, in_sums_;  // before each run
-  bool changed_ = true;
-};
-
 class Tsplit {
  public:
   // `limit`: bytes; 0: none.
@@ -227,12 +56,7 @@ class Tsplit {
         rules_(rules),
         limit_(limit),
         config_(at(graph_.value_count())),
-        micro_(request) {
-    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
-      const ValueType& type = graph_.value(ValueId(v)).type;
-      bytes_.push_back(align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment));
-    }
-  }
+        micro_(request) {}
 
   // Decides until everything fits. Returns whether it does.
   bool decide() {
@@ -419,7 +243,7 @@ class Tsplit {
 
   // One pass of Algorithm 2 over the runs. Returns whether anything was decided.
   bool walk() {
-    Link link(request_.profile.device, now_.lives.seconds);
+    IdleLink link(request_.profile.device, now_.lives.seconds);
     for (std::size_t p = 0; p < now_.load.size(); ++p)
       if (const SplitRun* split = now_.choice.splits.at(p)) link.occupy(static_cast<std::int32_t>(p), split->copy_seconds);
     for (const Swap& swap : now_.choice.swaps) occupy(link, swap);
@@ -450,14 +274,14 @@ class Tsplit {
     return request_.profile.device.launch_seconds + static_cast<double>(bytes) / rate;
   }
 
-  void occupy(Link& link, const Swap& swap) const {
+  void occupy(IdleLink& link, const Swap& swap) const {
     const Life& life = now_.lives.all[at(swap.life)];
     link.take_out(copy_seconds(life.bytes, request_.profile.device.link_out), life.made + 1, swap.before);
     link.take_in(copy_seconds(life.bytes, request_.profile.device.link_in), swap.after + 1, swap.before);
   }
 
   // Step 1: a value that is neither read nor made by the run, and waits through it.
-  void consider_waiting(const Link& link, std::int32_t run, std::int32_t index, Candidate& best) const {
+  void consider_waiting(const IdleLink& link, std::int32_t run, std::int32_t index, Candidate& best) const {
     const Life& life = now_.lives.all[at(index)];
     const Config& now = config(life.value);
     if (life.made < 0 || now.option == Option::split || (now.option == Option::recompute && !rules_.leave_again)) return;
@@ -513,7 +337,7 @@ class Tsplit {
   }
 
   // Step 2: a value that the run reads or makes.
-  void consider_splits(const Link& link, std::int32_t run, Candidate& best) {
+  void consider_splits(const IdleLink& link, std::int32_t run, Candidate& best) {
     const Op& op = graph_.op(now_.choice.runs[at(run)]);
     const std::int64_t most = request_.options.integer(kTsplitPieces);
     constexpr std::array kDims{0, 2};
@@ -562,7 +386,7 @@ class Tsplit {
     return ops;
   }
 
-  void consider_split(const Link& link, std::int32_t run, ValueId value, const Pieces& pieces, Candidate& best) {
+  void consider_split(const IdleLink& link, std::int32_t run, ValueId value, const Pieces& pieces, Candidate& best) {
     const Config& now = config(value);
     if (now.option == Option::split && now.pieces.count >= pieces.count) return;
     const OpId op = now_.choice.runs[at(run)];
@@ -592,10 +416,10 @@ class Tsplit {
     for (const InPlacePair& pair : op.def->in_place({graph_, op}))
       if ((op.inputs[at(pair.input)] == value || op.outputs[at(pair.output)] == value) && over(op.outputs[at(pair.output)]))
         return 0;
-    return bytes_[at(value.index)];
+    return packed_bytes(request_, value);
   }
 
-  void apply(Link& link, std::int32_t run, const Candidate& chosen) {
+  void apply(IdleLink& link, std::int32_t run, const Candidate& chosen) {
     const ValueId value = chosen.value;
     const auto add = [&](std::int32_t first, std::int32_t end, std::int64_t bytes) {
       for (std::int32_t p = first; p < end; ++p) now_.load[at(p)] += bytes;
@@ -608,14 +432,14 @@ class Tsplit {
           link.occupy(p, after.copy_seconds - before.copy_seconds);
         }
       }
-      if (config(value).option != Option::split)
+      if (config(value).option != Option::split) {
         for (const std::int32_t k : now_.lives_of_value[at(value.index)]) {
           const Life& life = now_.lives.all[at(k)];
           add(life.begin, life.end + 1, -life.bytes);
         }
-      if (config(value).option != Option::split)
         for (const Swap& swap : now_.choice.swaps)
           if (now_.lives.all[at(swap.life)].value == value) add(swap.after + 1, swap.before, now_.lives.all[at(swap.life)].bytes);
+      }
       micro_.stream(value);
       config(value) = chosen.config;
       return;
@@ -644,11 +468,10 @@ class Tsplit {
   const std::vector<OpId> order_;
   const Rules rules_;
   const std::int64_t limit_;
-  std::vector<std::int64_t> bytes_;          // by value
   std::vector<Config> config_;               // by value
   std::set<ValueId> leaves_forward_;         // values that are away between forward and backward
   std::set<std::pair<ValueId, OpId>> gaps_;  // and those that are before an op, where it is another
-  Micro micro_;
+  MicroOps micro_;
   Realised now_;
 };
 

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/opdef.h"
+#include "plan/plan.h"
+
+namespace outsize {
+
+// How an op of a pass gets its boxes in a tile.
+enum class OpMode : std::uint8_t {
+  gather,  // upstream of the driver: on demand, from the box of its output
+  push,    // downstream of it: from the box of its driver input
+  front,   // a gradient computed by gather as far as its inputs reach (gradients=gather)
+};
+
+// What a value is to a pass.
+enum class ValueClass : std::uint8_t {
+  none,      // not touched
+  external,  // made elsewhere, read by windows
+  gathered,  // made here by gather
+  pushed,    // made here by push, tile by tile
+  fronted,   // made here by front
+  reduced,   // made here, combined over tiles, complete only after the pass
+};
+
+// What the ops and values of a pass are to it, however it is cut: the same for all cuts that are tried.
+class PassRoles {
+ public:
+  // `read_later`, by value: whether a step after the pass reads it, or the graph puts it out. Throws UserError naming pass, op and
+  // value when the pass cannot be tiled as it says.
+  PassRoles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later);
+
+  const Graph& graph() const { return graph_; }
+  // Its cuts mean nothing here.
+  const Pass& pass() const { return pass_; }
+  OpMode mode(std::size_t op_of_pass) const { return modes_[op_of_pass]; }
+  ValueClass value_class(ValueId value) const { return classes_[index(value)]; }
+  bool shared(ValueId value) const { return shared_[index(value)]; }
+  bool leaves(ValueId value) const { return leaves_[index(value)]; }
+  // Stored or reduced over: owned boxes must cover the value.
+  bool owned_wanted(ValueId value) const { return owned_wanted_[index(value)]; }
+  // All values the pass touches, ascending, and where one of them stands there.
+  const std::vector<ValueId>& values() const { return values_; }
+  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[index(value)]); }
+  // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
+  static constexpr int kNoDim = -1;
+  int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
+
+ private:
+  static std::size_t index(ValueId value) { return static_cast<std::size_t>(value.index); }
+  OpSite site(std::size_t op_of_pass) const { return {graph_, graph_.op(pass_.ops[op_of_pass])}; }
+  [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
+  void classify(const std::vector<bool>& read_later);
+  void map_dims();
+  std::vector<int> same_dims(ValueId value) const;
+
+  const Graph& graph_;
+  const Pass& pass_;
+  std::vector<OpMode> modes_;
+  std::vector<ValueClass> classes_;  // by value, as the next four
+  std::vector<bool> shared_;
+  std::vector<bool> leaves_;
+  std::vector<bool> owned_wanted_;
+  std::vector<int> slots_;
+  std::vector<ValueId> values_;
+  std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
+};
+
+}  // namespace outsize
