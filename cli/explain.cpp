@@ -183,7 +183,7 @@ std::string describe(const Graph& graph, const Program& program, std::int32_t in
   if (instruction < 0) return "no instruction";
   const Instruction& found = program.instructions[static_cast<std::size_t>(instruction)];
   if (found.op) return "op " + graph.op(found.op).name;
-  return fmt::format("{} of {}", name_of(found.action), program.piece(found.writes[0].piece).label);
+  return fmt::format("{} of {}", name_of(found.action), label_of(graph, program.piece(found.writes[0].piece)));
 }
 
 ValueId find_explained(const Graph& graph, std::string_view name) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/few.h"
 #include "graph/graph.h"
 
 namespace outsize {
@@ -50,6 +51,7 @@ struct InPlacePair {
   int output = 0;
   int input = 0;
 };
+using InPlacePairs = Few<InPlacePair, 4>;
 
 struct FusedOp {
   const OpDef* def = nullptr;
@@ -112,9 +114,9 @@ class OpDef {
   virtual bool has_owned_terms(const OpSite&) const { return false; }
 
   // Pairs (output, input) where the output may overwrite the input, when this is the input's last use and the boxes are equal.
-  virtual std::vector<InPlacePair> in_place(const OpSite&) const { return {}; }
+  virtual InPlacePairs in_place(const OpSite&) const { return {}; }
   // Output i replaces persistent input j in place (optimizer updates, running statistics); empty for all other ops.
-  virtual std::vector<InPlacePair> updates(const OpSite&) const { return {}; }
+  virtual InPlacePairs updates(const OpSite&) const { return {}; }
   // What one call costs; the default counts the bytes of all boxes and one operation an output element.
   virtual Cost cost(const OpSite& site, const CallBoxes& boxes) const;
   // True where recomputing costs little beside reading the result (bandwidth-bound).

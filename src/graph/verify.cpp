@@ -110,7 +110,7 @@ class Verifier {
   }
 
   void check_updates(const Op& op, OpId id) {
-    const std::vector<InPlacePair> updates = op.def->updates({graph_, op});
+    const InPlacePairs updates = op.def->updates({graph_, op});
     if (updates.empty() == (op.phase == Phase::update))
       fail(op, "has phase {} but replaces {} values", name_of(op.phase), updates.size());
     for (const InPlacePair& pair : updates) {

@@ -98,8 +98,8 @@ class BroadcastOp : public OpDef {
     return gather(site, result_box(site.in(push_driver(site)).shape, site.out(0).shape, driver));
   }
 
-  std::vector<InPlacePair> in_place(const OpSite& site) const override {
-    std::vector<InPlacePair> pairs;
+  InPlacePairs in_place(const OpSite& site) const override {
+    InPlacePairs pairs;
     for (int i = 0; i < 2; ++i)
       if (site.in(i) == site.out(0)) pairs.push_back({0, i});
     return pairs;

@@ -43,7 +43,7 @@ class Pointwise final : public OpDef {
     context.contribute(0, context.emit(spec_.gradient_kind, "grad", {context.gradient(0), other}, context.site().op.attributes)[0]);
   }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 
  private:
@@ -67,7 +67,7 @@ class PointwiseGrad final : public OpDef {
     return {site.in(0)};
   }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}, {0, 1}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}, {0, 1}}; }
   bool cheap(const OpSite&) const override { return true; }
 
  private:

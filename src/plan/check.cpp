@@ -59,8 +59,7 @@ class Checker {
     }
     for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
       const Op& op = graph_.op(OpId(o));
-      const bool changes_state = !op.def->updates({graph_, op}).empty();
-      if (changes_state && runs_[static_cast<std::size_t>(o)] != 1)
+      if (runs_[static_cast<std::size_t>(o)] != 1 && !op.def->updates({graph_, op}).empty())
         fail_whole("op {} changes persistent values and must run exactly once; it runs {} times", op.name,
                    runs_[static_cast<std::size_t>(o)]);
     }

@@ -69,11 +69,12 @@ class ProgramChecker {
     const Value& value = graph_.value(binding.value);
     if (!exists(binding.piece)) fail("{} has no piece", value.name);
     const Piece& piece = program_.piece(binding.piece);
-    if (!placed(piece)) fail("{} of {} has no offset", piece.label, value.name);
+    if (!placed(piece)) fail("{} of {} has no offset", label_of(graph_, piece), value.name);
     if (piece.type != value.type)
-      fail("{}, which is {}, is bound to {}, which is {}", value.name, to_string(value.type), piece.label, to_string(piece.type));
+      fail("{}, which is {}, is bound to {}, which is {}", value.name, to_string(value.type), label_of(graph_, piece),
+           to_string(piece.type));
     if (piece.tier != Tier::source && piece.bytes < stored_bytes(program_.storage, value.type, value.type.shape))
-      fail("{} is bound to {}, whose {} bytes cannot hold it", value.name, piece.label, piece.bytes);
+      fail("{} is bound to {}, whose {} bytes cannot hold it", value.name, label_of(graph_, piece), piece.bytes);
     return binding.piece;
   }
 
@@ -81,17 +82,20 @@ class ProgramChecker {
 
   void check_pieces() const {
     for (const Piece& piece : program_.pieces) {
-      if (piece.bytes < 0 || (piece.tier == Tier::source && piece.bytes > 0)) fail("{} has {} bytes", piece.label, piece.bytes);
+      if (piece.bytes < 0 || (piece.tier == Tier::source && piece.bytes > 0))
+        fail("{} has {} bytes", label_of(graph_, piece), piece.bytes);
       if (piece.value && piece.type != graph_.value(piece.value).type)
-        fail("{} is typed {}, but its value is {}", piece.label, to_string(piece.type), to_string(graph_.value(piece.value).type));
+        fail("{} is typed {}, but its value is {}", label_of(graph_, piece), to_string(piece.type),
+             to_string(graph_.value(piece.value).type));
       if (placed(piece) && !piece.persistent &&
           (piece.first < 0 || piece.first > piece.last || piece.last > std::max(0, count() - 1)))
-        fail("{} lives from instruction {} to {} of {}", piece.label, piece.first, piece.last, count());
+        fail("{} lives from instruction {} to {} of {}", label_of(graph_, piece), piece.first, piece.last, count());
       if (!piece.shares) continue;
-      if (!exists(piece.shares)) fail("{} shares the bytes of a piece that does not exist", piece.label);
+      if (!exists(piece.shares)) fail("{} shares the bytes of a piece that does not exist", label_of(graph_, piece));
       const Piece& other = program_.piece(piece.shares);
       if (other.tier != piece.tier || other.offset != piece.offset)
-        fail("{} at {} is to take over the bytes of {} at {}", piece.label, piece.offset, other.label, other.offset);
+        fail("{} at {} is to take over the bytes of {} at {}", label_of(graph_, piece), piece.offset, label_of(graph_, other),
+             other.offset);
     }
   }
 
@@ -122,7 +126,7 @@ class ProgramChecker {
       if (!placed(piece) || piece.bytes == 0) continue;
       std::size_t root = p;
       for (std::size_t steps = 0; program_.pieces[root].shares; ++steps) {
-        if (steps == pieces) fail("{} shares bytes with itself", piece.label);
+        if (steps == pieces) fail("{} shares bytes with itself", label_of(graph_, piece));
         root = static_cast<std::size_t>(program_.pieces[root].shares.index);
       }
       Life& life = lives[root];
@@ -147,8 +151,8 @@ class ProgramChecker {
       const auto below = above == here.begin() ? here.end() : std::prev(above);
       for (const auto& other : {above, below}) {
         if (other == here.end() || other->first >= lives[p].end || lives[other->second].end <= piece.offset) continue;
-        fail("{} at {} and {} at {} overlap and both live at instruction {}", piece.label, piece.offset,
-             program_.pieces[other->second].label, other->first, lives[p].first);
+        fail("{} at {} and {} at {} overlap and both live at instruction {}", label_of(graph_, piece), piece.offset,
+             label_of(graph_, program_.pieces[other->second]), other->first, lives[p].first);
       }
       entries[p] = here.emplace_hint(above, piece.offset, p);
     }
@@ -206,7 +210,7 @@ class ProgramChecker {
     bool empty = false;
   };
 
-  void resolve(const std::vector<Operand>& operands, std::vector<Resolved>& resolved) {
+  void resolve(std::span<const Operand> operands, std::vector<Resolved>& resolved) {
     resolved.clear();
     for (const Operand& operand : operands) {
       if (!exists(operand.piece)) fail("{} names a piece that does not exist", here());
@@ -218,7 +222,7 @@ class ProgramChecker {
       const int rank = piece.type.shape.rank();
       const auto fits = [&](const MovingBox& b) { return b.start.rank() == rank && (!b.moves() || b.step.rank() == rank); };
       if (!fits(holds) || !fits(box))
-        fail("{} takes {} {} of {}, which is {}", here(), piece.label, to_string(box.start), to_string(holds.start),
+        fail("{} takes {} {} of {}, which is {}", here(), label_of(graph_, piece), to_string(box.start), to_string(holds.start),
              to_string(piece.type));
       const bool zero = program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero;
       const Access access{operand.piece, &holds, zero ? &holds : &box};
@@ -229,11 +233,11 @@ class ProgramChecker {
   }
 
   void check_access(const Piece& piece, const Access& access) {
-    if (!placed(piece)) fail("{} takes {}, which has no offset", here(), piece.label);
+    if (!placed(piece)) fail("{} takes {}, which has no offset", here(), label_of(graph_, piece));
     if (!piece.persistent && (moment_.instruction < piece.first || moment_.instruction > piece.last))
-      fail("{} takes {}, which lives from instruction {} to {}", here(), piece.label, piece.first, piece.last);
+      fail("{} takes {}, which lives from instruction {} to {}", here(), label_of(graph_, piece), piece.first, piece.last);
     if (access.box != access.holds && !access.holds->at(moment_.iteration).contains(access.box->at(moment_.iteration)))
-      fail("{} takes {} of {}, which holds only {}", here(), to_string(access.box->at(moment_.iteration)), piece.label,
+      fail("{} takes {} of {}, which holds only {}", here(), to_string(access.box->at(moment_.iteration)), label_of(graph_, piece),
            to_string(access.holds->at(moment_.iteration)));
     const MovingBox*& fitting = fitting_[static_cast<std::size_t>(access.piece.index)];
     if (fitting == access.holds && !fitting->moves()) return;
@@ -241,10 +245,11 @@ class ProgramChecker {
     const Box holds = access.holds->at(moment_.iteration);
     for (int i = 0; i < holds.rank(); ++i)
       if (holds.lo[i] < 0 || holds.hi[i] > piece.type.shape[i])
-        fail("{} takes {} as holding {}, outside {}", here(), piece.label, to_string(holds), to_string(piece.type));
+        fail("{} takes {} as holding {}, outside {}", here(), label_of(graph_, piece), to_string(holds), to_string(piece.type));
     const std::int64_t bytes = stored_bytes(program_.storage, piece.type, holds.shape());
     if (piece.tier != Tier::source && bytes > piece.bytes)
-      fail("{} takes {} as holding {}: {} bytes in a piece of {}", here(), piece.label, to_string(holds), bytes, piece.bytes);
+      fail("{} takes {} as holding {}: {} bytes in a piece of {}", here(), label_of(graph_, piece), to_string(holds), bytes,
+           piece.bytes);
   }
 
   // The operands are those that the action takes, of the right tier and type.
@@ -309,14 +314,16 @@ class ProgramChecker {
     for (std::size_t w = 0; w < writes_.size(); ++w) {
       if (writes_[w].empty) continue;
       const Piece& target = program_.piece(writes_[w].access.piece);
-      if (scratch && overlap(target, program_.piece(scratch))) fail("{} writes {} into its own workspace", here(), target.label);
+      if (scratch && overlap(target, program_.piece(scratch)))
+        fail("{} writes {} into its own workspace", here(), label_of(graph_, target));
       for (std::size_t other = 0; other < w; ++other)
         if (!writes_[other].empty && clash(writes_[w].access, writes_[other].access))
-          fail("{} writes {} and {} to the same bytes", here(), target.label, label(writes_[other]));
+          fail("{} writes {} and {} to the same bytes", here(), label_of(graph_, target), label(writes_[other]));
       for (std::size_t r = 0; r < reads_.size(); ++r) {
         if (reads_[r].empty || !clash(writes_[w].access, reads_[r].access)) continue;
         if (!in_place(instruction, w, r))
-          fail("{} writes {} over {}, which it reads, and may not do so in place", here(), target.label, label(reads_[r]));
+          fail("{} writes {} over {}, which it reads, and may not do so in place", here(), label_of(graph_, target),
+               label(reads_[r]));
       }
     }
     if (!scratch) return;
@@ -324,7 +331,7 @@ class ProgramChecker {
     const Piece& piece = program_.piece(scratch);
     const Tier where = instruction.lane == Lane::host ? Tier::host : Tier::device;
     if (!placed(piece) || moment_.instruction < piece.first || moment_.instruction > piece.last || piece.tier != where)
-      fail("{} has the workspace {}, which is not there", here(), piece.label);
+      fail("{} has the workspace {}, which is not there", here(), label_of(graph_, piece));
     for (const Resolved& r : reads_)
       if (!r.empty && overlap(piece, program_.piece(r.access.piece))) fail("{} reads {} from its own workspace", here(), label(r));
   }
@@ -343,7 +350,7 @@ class ProgramChecker {
     if (instruction.action == Action::combine) return read == 1;
     if (instruction.action != Action::kernel) return false;
     const OpSite site{graph_, graph_.op(instruction.op)};
-    const auto allows = [&](const std::vector<InPlacePair>& pairs) {
+    const auto allows = [&](const InPlacePairs& pairs) {
       return std::any_of(pairs.begin(), pairs.end(), [&](const InPlacePair& pair) {
         return pair.output == static_cast<int>(write) && pair.input == static_cast<int>(read);
       });
@@ -374,7 +381,7 @@ class ProgramChecker {
   }
 
   std::string here() const { return contents_.describe(moment_); }
-  const std::string& label(const Resolved& r) const { return program_.piece(r.access.piece).label; }
+  std::string label(const Resolved& r) const { return label_of(graph_, program_.piece(r.access.piece)); }
   std::string name(ValueId value) const { return value ? graph_.value(value).name : "nothing"; }
   Tier tier(const Resolved& r) const { return program_.piece(r.access.piece).tier; }
 

@@ -103,7 +103,7 @@ void Contents::place(ValueId value, PieceId id) {
     return;
   }
   const Moment start;
-  if (const PieceId other = begin(start, id, nullptr))
+  if (const PieceId other = begin(start, id, nullptr, false))
     internal_error("program {}: {} and {} overlap, but both hold a value at the start", program_.name, label(id), label(other));
   s.complete = true;
   s.value = value;
@@ -126,10 +126,9 @@ ValueId Contents::read(const Moment& moment, const Access& access) const {
   }
   ValueId value;
   std::int64_t elements = 0;
-  if (!s.written_parts)
-    internal_error("program {}: {} reads {}, which is scratch", program_.name, describe(moment), label(access.piece));
+  if (!s.parts) internal_error("program {}: {} reads {}, which is scratch", program_.name, describe(moment), label(access.piece));
   const Box box = access.box->at(moment.iteration);
-  s.written_parts->each(box, [&](const Part& part) {
+  s.parts->written.each(box, [&](const Part& part) {
     expect_order(moment, part, kRead, access.piece);
     if (value && value != part.value)
       internal_error("program {}: {} reads {} {}, which holds parts of both {} and {}", program_.name, describe(moment),
@@ -146,65 +145,83 @@ ValueId Contents::read(const Moment& moment, const Access& access) const {
 void Contents::record_read(const Moment& moment, const Access& access) {
   Store& s = store(access.piece);
   const std::size_t lane = index_of(moment.lane);
-  s.reads[lane] = moment.ordinal;
-  if (!s.owns || !holds(access.piece, *access.holds, moment.iteration)) return;  // overwritten in place by this very instruction
-  if (same(*access.box, *access.holds, moment.iteration)) {
-    s.whole_reads[lane] = moment.ordinal;
-    return;
+  // What this very instruction has overwritten in place needs no more than that.
+  if (s.owns && holds(access.piece, *access.holds, moment.iteration)) {
+    if (!same(*access.box, *access.holds, moment.iteration)) {
+      const Box box = access.box->at(moment.iteration);
+      const Box held = held_box(access.piece);
+      // Of one lane only the latest read of an element matters: what follows it follows those before.
+      Parts& read = parts_of(s).read;
+      read.take(box, held, [&](const Part& part) { return part.lane == moment.lane; });
+      read.add({box, {}, moment.lane, moment.ordinal}, held);
+    } else if (s.parts) {
+      s.parts->whole[lane] = moment.ordinal;
+    }
   }
-  const Box box = access.box->at(moment.iteration);
-  const Box held = held_box(access.piece);
-  // Of one lane only the latest read of an element matters: what follows it follows those before.
-  if (!s.read_parts) s.read_parts = std::make_unique<Parts>();
-  s.read_parts->take(box, held, [&](const Part& part) { return part.lane == moment.lane; });
-  s.read_parts->add({box, {}, moment.lane, moment.ordinal}, held);
+  s.accesses[lane] = moment.ordinal;
 }
 
 void Contents::write(const Moment& moment, const Access& access, ValueId value) {
   Store& s = store(access.piece);
-  if (!s.owns || !holds(access.piece, *access.holds, moment.iteration)) begin(moment, access.piece, access.holds);
-  expect_order(moment, s.earlier, kWrite, access.piece, access.piece);
-  if (!same(*access.box, *access.holds, moment.iteration)) {
+  const bool whole = same(*access.box, *access.holds, moment.iteration);
+  if (!s.owns || !holds(access.piece, *access.holds, moment.iteration))
+    begin(moment, access.piece, access.holds, !whole);
+  else if (whole)
+    expect_order(moment, s.accesses, kWrite, access.piece, access.piece);
+  if (!whole) {
     write_part(moment, access, value);
-  } else {
-    expect_order(moment, s.reads, kWrite, access.piece, access.piece);
-    expect_order(moment, s.writes, kWrite, access.piece, access.piece);
-    if (s.written_parts) s.written_parts->clear();
-    if (s.read_parts) s.read_parts->clear();
-    s.holds = access.holds;
-    s.iteration = moment.iteration;
-    s.complete = true;
-    s.value = value;
-    s.lane = moment.lane;
-    s.written = moment.ordinal;
+    s.accesses[index_of(moment.lane)] = moment.ordinal;
+    return;
   }
-  s.writes[index_of(moment.lane)] = moment.ordinal;
+  s.holds = access.holds;
+  s.iteration = moment.iteration;
+  s.complete = true;
+  s.value = value;
+  s.lane = moment.lane;
+  s.written = moment.ordinal;
+  s.accesses[index_of(moment.lane)] = moment.ordinal;
+  if (s.parts) {
+    s.parts->written.clear();
+    s.parts->read.clear();
+    s.parts->whole = s.accesses;
+  }
 }
 
 void Contents::write_part(const Moment& moment, const Access& access, ValueId value) {
   Store& s = store(access.piece);
   const Box box = access.box->at(moment.iteration);
   const Box held = held_box(access.piece);
-  if (!s.written_parts) s.written_parts = std::make_unique<Parts>();
+  InParts& parts = parts_of(s);
   if (s.complete) {
-    s.written_parts->add({held, s.value, s.lane, s.written}, held);
+    parts.written.add({held, s.value, s.lane, s.written}, held);
     s.complete = false;
   }
   const auto ordered = [&](const Part& part) {
     expect_order(moment, part, kWrite, access.piece);
     return true;
   };
-  expect_order(moment, s.whole_reads, kWrite, access.piece, access.piece);
-  if (s.read_parts) s.read_parts->take(box, held, ordered);
-  s.written_parts->take(box, held, ordered);
-  s.written_parts->add({box, value, moment.lane, moment.ordinal}, held);
+  expect_order(moment, parts.whole, kWrite, access.piece, access.piece);
+  parts.read.take(box, held, ordered);
+  parts.written.take(box, held, ordered);
+  parts.written.add({box, value, moment.lane, moment.ordinal}, held);
 }
 
 void Contents::scratch(const Moment& moment, PieceId id) {
   Store& s = store(id);
-  if (!s.owns || s.complete || s.holds) begin(moment, id, nullptr);
-  expect_order(moment, s.writes, kWrite, id, id);
-  s.writes[index_of(moment.lane)] = moment.ordinal;
+  if (!s.owns || s.complete || s.holds)
+    begin(moment, id, nullptr, false);
+  else
+    expect_order(moment, s.accesses, kWrite, id, id);
+  s.accesses[index_of(moment.lane)] = moment.ordinal;
+}
+
+// All accesses until now were to the whole, or before this content.
+Contents::InParts& Contents::parts_of(Store& store) {
+  if (!store.parts) {
+    store.parts = std::make_unique<InParts>();
+    store.parts->whole = store.accesses;
+  }
+  return *store.parts;
 }
 
 // What the piece holds; nothing if it is scratch.
@@ -221,12 +238,10 @@ bool Contents::holds(PieceId id, const MovingBox& box, std::int64_t iteration) c
 }
 
 // The piece starts to hold `holds`: what its bytes held before is gone.
-PieceId Contents::begin(const Moment& moment, PieceId id, const MovingBox* holds) {
+PieceId Contents::begin(const Moment& moment, PieceId id, const MovingBox* holds, bool in_parts) {
   Store& s = store(id);
-  expect_order(moment, s.reads, kWrite, id, id);
-  expect_order(moment, s.writes, kWrite, id, id);
-  Ordinals earlier = s.reads;
-  raise_to(earlier, s.writes);
+  expect_order(moment, s.accesses, kWrite, id, id);
+  Ordinals earlier = s.accesses;
   const PieceId destroyed = s.owns ? PieceId{} : claim(moment, id, earlier);
   s.owns = true;
   s.holds = holds;
@@ -234,10 +249,12 @@ PieceId Contents::begin(const Moment& moment, PieceId id, const MovingBox* holds
   s.complete = false;
   s.value = {};
   s.destroyed_by = {};
-  s.whole_reads = {};
-  s.earlier = earlier;
-  if (s.written_parts) s.written_parts->clear();
-  if (s.read_parts) s.read_parts->clear();
+  if (in_parts || s.parts) {
+    InParts& parts = parts_of(s);
+    parts.written.clear();
+    parts.read.clear();
+    parts.whole = earlier;
+  }
   return destroyed;
 }
 
@@ -255,10 +272,8 @@ PieceId Contents::claim(const Moment& moment, PieceId id, Ordinals& earlier) {
     const auto [range_end, owner] = range->second;
     if (owner != id) {
       Store& other = store(owner);
-      expect_order(moment, other.reads, kWrite, id, owner);
-      expect_order(moment, other.writes, kWrite, id, owner);
-      raise_to(earlier, other.reads);
-      raise_to(earlier, other.writes);
+      expect_order(moment, other.accesses, kWrite, id, owner);
+      raise_to(earlier, other.accesses);
       if (other.owns) destroyed = owner;
       other.owns = false;
       other.destroyed_by = id;

@@ -78,22 +78,25 @@ class Contents {
   std::string describe(std::int32_t instruction, std::int64_t iteration) const;
 
  private:
-  // A piece's content. Most are written whole; only those written or read in parts pay for parts.
+  // The parts of a piece's content that were written or read apart from the rest.
+  struct InParts {
+    Parts written;
+    Parts read;
+    // The accesses that every write of a part follows: those to the whole, and those to these bytes before this content began.
+    Ordinals whole{};
+  };
+  // A piece's content. Most are written and read whole; only the others pay for parts.
   struct Store {
     const MovingBox* holds = nullptr;  // none: scratch, or the whole of the value that was placed here
     std::int64_t iteration = 0;        // of `holds`
     bool owns = false;                 // its bytes are its own: no other piece has been written there since
     bool complete = false;             // written whole by one instruction: `value` and `written` say which
-    ValueId value;
     Lane lane = Lane::compute;
-    std::int64_t written = 0;
+    ValueId value;
     PieceId destroyed_by;
-    Ordinals reads{};  // the latest of each lane, ever
-    Ordinals writes{};
-    Ordinals whole_reads{};  // of this content
-    Ordinals earlier{};      // accesses to these bytes before this content began: all its writes follow them
-    std::unique_ptr<Parts> written_parts;
-    std::unique_ptr<Parts> read_parts;
+    std::int64_t written = 0;
+    Ordinals accesses{};  // the latest of each lane, ever
+    std::unique_ptr<InParts> parts;
   };
   struct Range {
     std::int64_t end;
@@ -102,11 +105,13 @@ class Contents {
 
   Store& store(PieceId id) { return stores_[static_cast<std::size_t>(id.index)]; }
   const Store& store(PieceId id) const { return stores_[static_cast<std::size_t>(id.index)]; }
-  const std::string& label(PieceId id) const { return program_.piece(id).label; }
+  std::string label(PieceId id) const { return label_of(graph_, program_.piece(id)); }
   Box held_box(PieceId piece) const;
   bool holds(PieceId piece, const MovingBox& box, std::int64_t iteration) const;
+  // What a piece has in parts, which it has from now on if it had nothing.
+  static InParts& parts_of(Store& store);
   // Both return a piece whose content this has destroyed, or none.
-  PieceId begin(const Moment& moment, PieceId piece, const MovingBox* holds);
+  PieceId begin(const Moment& moment, PieceId piece, const MovingBox* holds, bool in_parts);
   PieceId claim(const Moment& moment, PieceId piece, Ordinals& earlier);
   void write_part(const Moment& moment, const Access& access, ValueId value);
   void expect_order(const Moment& moment, const Ordinals& accesses, const char* what, PieceId mine, PieceId theirs) const;

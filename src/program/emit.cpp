@@ -19,10 +19,10 @@ Emitter::Emitter(const Graph& graph, const Plan& plan, const LowerOptions& optio
   program_.storage = options.storage;
 }
 
-PieceId Emitter::new_piece(std::string label, ValueId value, Tier tier, const Box& box) {
+PieceId Emitter::new_piece(ValueId value, const char* part, Tier tier, const Box& box) {
   Piece piece;
-  piece.label = std::move(label);
   piece.value = value;
+  piece.part = part;
   piece.type = graph_.value(value).type;
   piece.tier = tier;
   if (tier == Tier::source)
@@ -34,7 +34,7 @@ PieceId Emitter::new_piece(std::string label, ValueId value, Tier tier, const Bo
 }
 
 PieceId Emitter::new_whole_piece(ValueId value, Tier tier) {
-  return new_piece(graph_.value(value).name, value, tier, Box::whole(graph_.value(value).type.shape));
+  return new_piece(value, "", tier, Box::whole(graph_.value(value).type.shape));
 }
 
 BoxId Emitter::whole_box(ValueId value) {
@@ -58,7 +58,7 @@ void Emitter::append(Instruction instruction) {
   const std::int32_t index = next_index();
   if (const std::int64_t bytes = workspace_of(instruction); bytes > 0) {
     Piece piece;
-    piece.label = "workspace of " + graph_.op(instruction.op).name;
+    piece.op = instruction.op;
     piece.type = {DType::u8, {bytes}, Format::plain};
     piece.tier = instruction.lane == Lane::host ? Tier::host : Tier::device;
     piece.bytes = bytes;
@@ -74,7 +74,7 @@ void Emitter::append(Instruction instruction) {
 std::int64_t Emitter::workspace_of(const Instruction& instruction) {
   if (instruction.action != Action::kernel || !options_.workspace) return 0;
   const Op& op = graph_.op(instruction.op);
-  const auto whole = [&](const std::vector<Operand>& operands, const std::vector<ValueId>& values) {
+  const auto whole = [&](std::span<const Operand> operands, const std::vector<ValueId>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)
       if (operands[i].box != whole_box(values[i])) return false;
     return true;
@@ -123,7 +123,7 @@ void Emitter::run(const RunStep& step) {
                  graph_.value(input).name);
     instruction.reads.push_back(whole_operand(place(input).device, input));
   }
-  const std::vector<InPlacePair> updates = op.def->updates(site);
+  const InPlacePairs updates = op.def->updates(site);
   for (std::size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];
     if (plan_.home_of(output) != Tier::device)
@@ -175,7 +175,7 @@ void Emitter::run_on_host(const RunStep& step) {
 }
 
 Operand Emitter::staging_for(ValueId value, const Operand& like) {
-  const PieceId piece = new_piece(graph_.value(value).name + " staging", value, Tier::host, program_.boxes[like.box].start);
+  const PieceId piece = new_piece(value, " staging", Tier::host, program_.boxes[like.box].start);
   return {piece, like.box, like.box};
 }
 

@@ -27,7 +27,7 @@ class Emitter {
   };
 
   std::int32_t next_index() const { return static_cast<std::int32_t>(program_.instructions.size()); }
-  PieceId new_piece(std::string label, ValueId value, Tier tier, const Box& box);
+  PieceId new_piece(ValueId value, const char* part, Tier tier, const Box& box);
   PieceId new_whole_piece(ValueId value, Tier tier);
   Place& place(ValueId value) { return places_[static_cast<std::size_t>(value.index)]; }
   BoxId whole_box(ValueId value);

@@ -84,7 +84,7 @@ void PassEmitter::open() {
       if (box.elements() > largest.elements()) largest = box;
     }
     if (largest.empty()) continue;
-    carry_[v] = emitter_.new_piece(graph_.value(value).name + " carry", value, Tier::device, largest);
+    carry_[v] = emitter_.new_piece(value, " carry", Tier::device, largest);
   }
   if (pass_.descending && !pass_.share.empty()) rolls_ = false;
   // Rows that later passes want saved at their own tile boundaries.
@@ -100,7 +100,7 @@ void PassEmitter::open() {
         const Dims at = later_tiles.tile_at(t);
         const Box box = later_tiles.boxes(value, at).carry;
         if (box.empty()) continue;
-        const PieceId slot = emitter_.new_piece(graph_.value(value).name + " saved", value, later.saved_in, box);
+        const PieceId slot = emitter_.new_piece(value, " saved", later.saved_in, box);
         slots.push_back({at, {slot, box}});
       }
       const bool made = tiles_.value_class(value) == ValueClass::gathered;
@@ -147,8 +147,8 @@ Operand PassEmitter::pass_operand(PieceId piece, ValueId value, const Box& box) 
   return {piece, emitter_.whole_box(value), emitter_.program_.boxes.add({box, step_of(value)})};
 }
 
-PieceId PassEmitter::new_local(ValueId value, const Box& box, const char* what) {
-  return emitter_.new_piece(graph_.value(value).name + what, value, Tier::device, box);
+PieceId PassEmitter::new_local(ValueId value, const Box& box, const char* part) {
+  return emitter_.new_piece(value, part, Tier::device, box);
 }
 
 void PassEmitter::copy(const Operand& from, const Operand& to) {
@@ -173,7 +173,7 @@ void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
   down[dim] = 1;
   for (std::int64_t sample = 0; sample < (map ? whole.extent(0) : 1); ++sample) {
     if (map) row.set(0, {sample, sample + 1});
-    const PieceId zeros = emitter_.new_piece(graph_.value(value).name + " zeros", value, Tier::host, row);
+    const PieceId zeros = emitter_.new_piece(value, " zeros", Tier::host, row);
     const std::int32_t begin = emitter_.next_index();
     const Operand from = emitter_.program_.operand(zeros, {row, down}, {row, down});
     zero(from);

@@ -32,7 +32,7 @@ class PassEmitter {
   Operand fetch_flowing(ValueId value, const Box& box);
   Operand local_operand(PieceId piece, ValueId value, const Box& holds, const Box& box);
   Operand pass_operand(PieceId piece, ValueId value, const Box& box);  // of a whole piece
-  PieceId new_local(ValueId value, const Box& box, const char* what);
+  PieceId new_local(ValueId value, const Box& box, const char* part);
   void copy(const Operand& from, const Operand& to);
   void combine(Combine how, const Operand& from, const Operand& to);
   void zero(const Operand& to);

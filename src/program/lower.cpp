@@ -22,18 +22,18 @@ PieceId root_of(const Program& program, PieceId id) {
 void share_in_place(const Graph& graph, Program& program) {
   std::vector<bool> bound(program.pieces.size(), false);
   for (const Binding& binding : program.inputs) bound[static_cast<std::size_t>(binding.piece.index)] = true;
+  std::vector<PieceId> taken;  // by the instruction at hand
   std::size_t loop = 0;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     while (loop < program.loops.size() && program.loops[loop].end <= static_cast<std::int32_t>(i)) ++loop;
     const bool looping = loop < program.loops.size() && program.loops[loop].begin <= static_cast<std::int32_t>(i);
     if (instruction.action != Action::kernel) continue;
+    if (std::ranges::all_of(instruction.writes, [&](const Operand& write) { return program.piece(write.piece).persistent; }))
+      continue;
     const OpSite site{graph, graph.op(instruction.op)};
-    std::vector<PieceId> taken;
-    std::vector<InPlacePair> pairs = site.op.def->in_place(site);
-    const std::vector<InPlacePair> updates = site.op.def->updates(site);  // of windows; whole ones are the persistent piece itself
-    pairs.insert(pairs.end(), updates.begin(), updates.end());
-    for (const InPlacePair& pair : pairs) {
+    taken.clear();
+    const auto share = [&](const InPlacePair& pair) {
       const Operand& from = instruction.reads[static_cast<std::size_t>(pair.input)];
       const Operand& to = instruction.writes[static_cast<std::size_t>(pair.output)];
       const Piece& source = program.piece(from.piece);
@@ -45,10 +45,12 @@ void share_in_place(const Graph& graph, Program& program) {
       const bool fits = from.holds == to.holds && from.box == from.holds && to.box == to.holds && source.bytes == target.bytes;
       if (!once || !ends_here || !fits || next_iteration_reads || source.persistent || target.persistent || target.shares ||
           bound[static_cast<std::size_t>(from.piece.index)] || std::find(taken.begin(), taken.end(), from.piece) != taken.end())
-        continue;
+        return;
       target.shares = from.piece;
       taken.push_back(from.piece);
-    }
+    };
+    for (const InPlacePair& pair : site.op.def->in_place(site)) share(pair);
+    for (const InPlacePair& pair : site.op.def->updates(site)) share(pair);  // of windows
   }
 }
 
@@ -70,16 +72,17 @@ std::string at_the_peak(const Graph& graph, const Program& program, std::span<co
   }
   if (program.instructions.empty()) return "no instruction";
   const Instruction& instruction = program.instructions[peak];
-  return instruction.op ? "op " + graph.op(instruction.op).name
-                        : std::string(name_of(instruction.action)) + " of " + program.piece(instruction.writes[0].piece).label;
+  return instruction.op
+             ? "op " + graph.op(instruction.op).name
+             : std::string(name_of(instruction.action)) + " of " + label_of(graph, program.piece(instruction.writes[0].piece));
 }
 
 // The offset that a run gives to a persistent piece of one of its later programs.
 std::int64_t place_in(const PersistentLayout& layout, const Graph& graph, const Program& program, const Piece& piece) {
   const auto found = layout.places.find(graph.value(piece.value).name);
   if (found == layout.places.end() || found->second.tier != piece.tier || found->second.bytes != piece.bytes)
-    internal_error("program {} holds '{}' ({} bytes, {}), which the run's layout does not have so", program.name, piece.label,
-                   piece.bytes, name_of(piece.tier));
+    internal_error("program {} holds '{}' ({} bytes, {}), which the run's layout does not have so", program.name,
+                   label_of(graph, piece), piece.bytes, name_of(piece.tier));
   return found->second.offset;
 }
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <limits>
 #include <numeric>
-#include <queue>
 #include <random>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -28,13 +29,83 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 bool share_time(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
+Order as_given(std::size_t n) {
+  Order order(n);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
 // 0 … n-1, sorted by `key` ascending; equal keys keep their order.
 template <class Key>
 Order sorted_by(std::size_t n, Key key) {
-  Order order(n);
-  std::iota(order.begin(), order.end(), 0);
+  Order order = as_given(n);
   std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return key(at(a)) < key(at(b)); });
   return order;
+}
+
+// The instants of lifetimes, numbered 0 … count - 1: those of a program, which are dense, by subtraction, others by their order.
+struct Instants {
+  std::vector<std::int32_t> first, last;
+  std::int32_t count = 0;
+};
+
+Instants instants_of(std::span<const Lifetime> lifetimes) {
+  Instants instants;
+  std::int64_t begin = kUnlimited;
+  std::int64_t end = -kUnlimited;
+  for (const Lifetime& lifetime : lifetimes) {
+    begin = std::min(begin, lifetime.first);
+    end = std::max(end, lifetime.last);
+  }
+  if (lifetimes.empty()) return instants;
+  const auto number_all = [&](auto number) {
+    instants.first.reserve(lifetimes.size());
+    instants.last.reserve(lifetimes.size());
+    for (const Lifetime& lifetime : lifetimes) {
+      instants.first.push_back(static_cast<std::int32_t>(number(lifetime.first)));
+      instants.last.push_back(static_cast<std::int32_t>(number(lifetime.last)));
+    }
+  };
+  constexpr std::size_t kDense = 16;  // instants a lifetime
+  if (at(end - begin) < kDense * lifetimes.size()) {
+    instants.count = static_cast<std::int32_t>(end - begin + 1);
+    number_all([&](std::int64_t instant) { return instant - begin; });
+    return instants;
+  }
+  std::vector<std::int64_t> all;
+  for (const Lifetime& lifetime : lifetimes) {
+    all.push_back(lifetime.first);
+    all.push_back(lifetime.last);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  instants.count = static_cast<std::int32_t>(all.size());
+  number_all([&](std::int64_t instant) { return std::lower_bound(all.begin(), all.end(), instant) - all.begin(); });
+  return instants;
+}
+
+// `order`, sorted by an instant of each, 0 … count - 1; equals keep their order.
+template <class Instant>
+Order sorted_by_instant(const Order& order, std::int32_t count, Instant instant) {
+  std::vector<std::int32_t> begins(at(count) + 1, 0);
+  for (const std::int32_t i : order) ++begins[at(instant(at(i))) + 1];
+  std::partial_sum(begins.begin(), begins.end(), begins.begin());
+  Order sorted(order.size());
+  for (const std::int32_t i : order) sorted[at(begins[at(instant(at(i)))]++)] = i;
+  return sorted;
+}
+
+std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes, const Instants& instants) {
+  std::vector<std::int64_t> change(at(instants.count) + 1, 0);
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+    const std::int64_t bytes = align_up(lifetimes[i].bytes, kAlignment);
+    change[at(instants.first[i])] += bytes;
+    change[at(instants.last[i]) + 1] -= bytes;
+  }
+  std::int64_t sum = 0;
+  std::int64_t largest = 0;
+  for (const std::int64_t bytes : change) largest = std::max(largest, sum += bytes);
+  return largest;
 }
 
 std::int64_t top_of(std::span<const Lifetime> blocks, const Offsets& offsets) {
@@ -89,7 +160,10 @@ class FreeList {
   struct Range {
     std::int64_t begin, end;
   };
-  using BySize = std::pair<std::int64_t, std::int64_t>;  // size, offset
+  struct BySize {  // plain, so that many are moved at once
+    std::int64_t size, offset;
+    auto operator<=>(const BySize&) const = default;
+  };
   static constexpr std::int64_t kArena = kUnlimited / 2;
 
   static BySize by_size(const Range& range) { return {range.end - range.begin, range.begin}; }
@@ -120,65 +194,96 @@ enum class First : std::uint8_t { longest, largest };
 // Best fit in the order of time (or of reversed time), as an allocator would do it that never moves anything: O(n log n).
 // Forward suits activations that grow towards the peak, reversed those that shrink after it. Of blocks that start together the
 // longest goes first, so that what stays lies below what goes, or the largest.
-Offsets best_fit_in_time(std::span<const Lifetime> blocks, Time time, First first) {
+Offsets best_fit_in_time(std::span<const Lifetime> blocks, const Instants& instants, Time time, First first) {
+  const std::int32_t end = instants.count - 1;
   const bool reversed = time == Time::reversed;
-  const auto begins = [&](std::size_t i) { return reversed ? -blocks[i].last : blocks[i].first; };
-  const auto ends = [&](std::size_t i) { return reversed ? -blocks[i].first : blocks[i].last; };
-  const Order order = sorted_by(
-      blocks.size(), [&](std::size_t i) { return std::pair(begins(i), first == First::longest ? -ends(i) : -blocks[i].bytes); });
+  const auto begins = [&](std::size_t i) { return reversed ? end - instants.last[i] : instants.first[i]; };
+  const auto ends = [&](std::size_t i) { return reversed ? end - instants.first[i] : instants.last[i]; };
+  Order order = first == First::largest
+                    ? sorted_by(blocks.size(), [&](std::size_t i) { return -blocks[i].bytes; })
+                    : sorted_by_instant(as_given(blocks.size()), instants.count, [&](std::size_t i) { return end - ends(i); });
+  order = sorted_by_instant(order, instants.count, begins);
 
   Offsets offsets(blocks.size());
   FreeList free;
-  using Ending = std::pair<std::int64_t, std::size_t>;
-  std::priority_queue<Ending, std::vector<Ending>, std::greater<>> live;
+  constexpr std::int32_t kNone = -1;
+  std::vector<std::int32_t> ending(at(instants.count), kNone);  // by instant: a live block that ends there …
+  std::vector<std::int32_t> next(blocks.size(), kNone);         // … and the next one that does
+  std::int32_t now = 0;
   for (const std::int32_t index : order) {
     const std::size_t i = at(index);
-    for (; !live.empty() && live.top().first < begins(i); live.pop()) {
-      const std::size_t gone = live.top().second;
-      free.give(offsets[gone], blocks[gone].bytes);
-    }
+    for (; now < begins(i); ++now)
+      for (std::int32_t gone = ending[at(now)]; gone != kNone; gone = next[at(gone)])
+        free.give(offsets[at(gone)], blocks[at(gone)].bytes);
     offsets[i] = free.take(blocks[i].bytes);
-    live.emplace(ends(i), i);
+    next[i] = std::exchange(ending[at(ends(i))], index);
   }
   return offsets;
 }
 
-// First fit in any order, the lowest gap among the blocks placed before that share time: O(n²), so it counts its looks.
+// First fit in any order, the lowest gap among the blocks placed before that share time: O(n²) at worst, so it counts its looks.
+// Most blocks live shortly: time is cut into spans, and a block that lives within one is held against the others of that span and
+// those that live longer.
 class FirstFit {
  public:
-  explicit FirstFit(std::span<const Lifetime> blocks) : blocks_(blocks) { placed_.reserve(blocks.size()); }
+  FirstFit(std::span<const Lifetime> blocks, const Instants& instants)
+      : blocks_(blocks), instants_(instants), width_(instants.count / kSpans + 1), spans_(kSpans) {}
 
   std::int64_t looks() const { return looks_; }
 
   // False as soon as a block ends above `limit`; then `offsets` is unspecified.
   bool place(const Order& order, std::int64_t limit, Offsets& offsets) {
-    placed_.clear();
+    all_.clear();
+    long_.clear();
+    for (std::vector<Placed>& span : spans_) span.clear();
     for (const std::int32_t index : order) {
-      const Lifetime& block = blocks_[at(index)];
-      std::int64_t offset = 0;
-      auto above = placed_.begin();
-      for (; above != placed_.end(); ++above) {
-        if (above->last < block.first || above->first > block.last) continue;
-        if (above->begin >= offset + block.bytes) break;
-        offset = std::max(offset, above->end);
-      }
-      looks_ += above - placed_.begin() + 1;
-      if (offset + block.bytes > limit) return false;
-      offsets[at(index)] = offset;
-      const auto where = std::upper_bound(placed_.begin(), placed_.end(), offset,
-                                          [](std::int64_t value, const Placed& placed) { return value < placed.begin; });
-      placed_.insert(where, {offset, offset + block.bytes, block.first, block.last});
+      Placed block{0, blocks_[at(index)].bytes, instants_.first[at(index)], instants_.last[at(index)]};
+      const std::int32_t span = block.first / width_;
+      const bool within = span == block.last / width_;
+      std::vector<Placed>& mine = within ? spans_[at(span)] : long_;
+      lift(block, within ? mine : all_, within ? std::span<const Placed>(long_) : std::span<const Placed>());
+      if (block.end > limit) return false;
+      offsets[at(index)] = block.begin;
+      insert(mine, block);
+      insert(all_, block);
     }
     return true;
   }
 
  private:
+  static constexpr std::int32_t kSpans = 64;
   struct Placed {
-    std::int64_t begin, end, first, last;
+    std::int64_t begin, end;
+    std::int32_t first, last;
   };
 
+  // Lifts `block` from the bottom into the lowest gap among those of two lists that share time with it.
+  void lift(Placed& block, std::span<const Placed> some, std::span<const Placed> others) {
+    auto a = some.begin();
+    auto b = others.begin();
+    while (a != some.end() || b != others.end()) {
+      const Placed& above = b == others.end() || (a != some.end() && a->begin < b->begin) ? *a++ : *b++;
+      if (above.begin >= block.end) break;
+      if (above.last < block.first || above.first > block.last || above.end <= block.begin) continue;
+      block.end += above.end - block.begin;
+      block.begin = above.end;
+    }
+    looks_ += (a - some.begin()) + (b - others.begin()) + 1;
+  }
+
+  static void insert(std::vector<Placed>& placed, const Placed& block) {
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), block.begin,
+                                   [](std::int64_t value, const Placed& other) { return value < other.begin; }),
+                  block);
+  }
+
   std::span<const Lifetime> blocks_;
-  std::vector<Placed> placed_;  // by begin
+  const Instants& instants_;
+  std::int32_t width_;  // of a span, in instants
+  // All of these by begin.
+  std::vector<Placed> all_;
+  std::vector<Placed> long_;                // those that live within no span
+  std::vector<std::vector<Placed>> spans_;  // the others
   std::int64_t looks_ = 0;
 };
 
@@ -238,7 +343,8 @@ void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, s
 // The lowest packing of blocks whose bytes are positive multiples of the alignment, or the first that is as low as wanted.
 Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
   const std::size_t n = blocks.size();
-  const std::int64_t bound = largest_live_sum(blocks);
+  const Instants instants = instants_of(blocks);
+  const std::int64_t bound = largest_live_sum(blocks, instants);
   const std::int64_t enough = std::max(wanted, bound + bound / kGoodEnough);
 
   std::vector<Candidate> candidates;
@@ -251,22 +357,25 @@ Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
     return std::min_element(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.top < b.top; });
   };
 
-  for (const First first : {First::longest, First::largest})
-    for (const Time time : {Time::forward, Time::reversed})
-      if (consider(best_fit_in_time(blocks, time, first))) return lowest()->offsets;
-  const auto count = static_cast<std::int64_t>(n);
-  if (count * count / 2 > kLooks) return lowest()->offsets;
-
-  FirstFit fit(blocks);
+  const auto fits_in_time = [&](First first) {
+    return consider(best_fit_in_time(blocks, instants, Time::forward, first)) ||
+           consider(best_fit_in_time(blocks, instants, Time::reversed, first));
+  };
+  FirstFit fit(blocks, instants);
+  const auto fits_first = [&](auto key) {
+    Offsets offsets(n);
+    fit.place(sorted_by(n, key), kUnlimited, offsets);
+    return consider(std::move(offsets));
+  };
   const auto duration = [&](std::size_t i) { return blocks[i].last - blocks[i].first + 1; };
-  Offsets offsets(n);
-  fit.place(sorted_by(n, [&](std::size_t i) { return std::pair(-blocks[i].bytes, -duration(i)); }), kUnlimited, offsets);
-  if (consider(offsets)) return lowest()->offsets;
-  fit.place(
-      sorted_by(n,
-                [&](std::size_t i) { return -static_cast<double>(blocks[i].bytes) * std::sqrt(static_cast<double>(duration(i))); }),
-      kUnlimited, offsets);
-  if (consider(offsets)) return lowest()->offsets;
+  const auto largest = [&](std::size_t i) { return std::pair(-blocks[i].bytes, -duration(i)); };
+  const auto area = [&](std::size_t i) {
+    return -static_cast<double>(blocks[i].bytes) * std::sqrt(static_cast<double>(duration(i)));
+  };
+  const auto count = static_cast<std::int64_t>(n);
+  const bool few = count * count / 2 <= kLooks;
+  if (fits_in_time(First::longest) || (few && fits_first(largest)) || fits_in_time(First::largest) || !few || fits_first(area))
+    return lowest()->offsets;
 
   // Search from the best three, each with its share of the looks. Placing a packing's blocks from the bottom up never raises it.
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.top < b.top; });
@@ -285,20 +394,7 @@ Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
 
 }  // namespace
 
-std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> changes;  // at equal times the negative ones come first
-  changes.reserve(2 * lifetimes.size());
-  for (const Lifetime& lifetime : lifetimes) {
-    const std::int64_t bytes = align_up(lifetime.bytes, kAlignment);
-    changes.emplace_back(lifetime.first, bytes);
-    changes.emplace_back(lifetime.last + 1, -bytes);
-  }
-  std::sort(changes.begin(), changes.end());
-  std::int64_t sum = 0;
-  std::int64_t largest = 0;
-  for (const auto& [time, change] : changes) largest = std::max(largest, sum += change);
-  return largest;
-}
+std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes) { return largest_live_sum(lifetimes, instants_of(lifetimes)); }
 
 Packing pack(std::span<const Lifetime> lifetimes, std::int64_t enough) {
   Packing packing;

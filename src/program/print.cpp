@@ -10,15 +10,15 @@ std::string print_box(const MovingBox& box) {
 }
 
 // "host:" for the lower tiers; the device goes without saying.
-std::string place_of(const Piece& piece) {
-  return fmt::format("{}{}@{}+{}", piece.tier == Tier::device ? "" : fmt::format("{}:", name_of(piece.tier)), piece.label,
-                     piece.offset, piece.bytes);
+std::string place_of(const Graph& graph, const Piece& piece) {
+  return fmt::format("{}{}@{}+{}", piece.tier == Tier::device ? "" : fmt::format("{}:", name_of(piece.tier)),
+                     label_of(graph, piece), piece.offset, piece.bytes);
 }
 
 // "y@0+512 [0:2, 0:1] of [0:2, 0:3]"; the box is left out where it is the whole value, what the piece holds where it is the box.
-std::string print_operand(const Program& program, const Operand& operand) {
+std::string print_operand(const Graph& graph, const Program& program, const Operand& operand) {
   const Piece& piece = program.piece(operand.piece);
-  std::string text = place_of(piece);
+  std::string text = place_of(graph, piece);
   const MovingBox& box = program.boxes[operand.box];
   const bool all = operand.box == operand.holds;
   if (all && box == MovingBox(Box::whole(piece.type.shape))) return text;
@@ -27,9 +27,9 @@ std::string print_operand(const Program& program, const Operand& operand) {
   return text;
 }
 
-std::string print_operands(const Program& program, const std::vector<Operand>& operands) {
+std::string print_operands(const Graph& graph, const Program& program, std::span<const Operand> operands) {
   std::string text;
-  for (const Operand& operand : operands) text += (text.empty() ? "" : ", ") + print_operand(program, operand);
+  for (const Operand& operand : operands) text += (text.empty() ? "" : ", ") + print_operand(graph, program, operand);
   return text;
 }
 
@@ -65,7 +65,7 @@ std::string print_bindings(const Graph& graph, const Program& program) {
   for (const Kind& kind : kinds)
     for (const Binding& binding : kind.bindings)
       text += fmt::format("{:<10}  {:<{}}  {}\n", kind.name, graph.value(binding.value).name, width,
-                          place_of(program.piece(binding.piece)));
+                          place_of(graph, program.piece(binding.piece)));
   return text;
 }
 
@@ -107,6 +107,11 @@ Call call_of(const Graph& graph, const Program& program, const Instruction& inst
   return call;
 }
 
+std::string label_of(const Graph& graph, const Piece& piece) {
+  if (piece.value) return graph.value(piece.value).name + piece.part;
+  return piece.op ? "workspace of " + graph.op(piece.op).name : "workspace";
+}
+
 std::string print_program(const Graph& graph, const Program& program) {
   std::string text = fmt::format("program {} by {}: {} instructions, {} pieces\n", program.name, program.planner,
                                  program.instructions.size(), program.pieces.size());
@@ -130,9 +135,9 @@ std::string print_program(const Graph& graph, const Program& program) {
 
     text += fmt::format("{}{:>{}}  {:<8}  {:<{}} ", looping ? "  " : "", i, digits, name_of(instruction.lane),
                         print_action(graph, instruction), width);
-    if (!instruction.reads.empty()) text += fmt::format(" {}", print_operands(program, instruction.reads));
-    text += fmt::format(" -> {}", print_operands(program, instruction.writes));
-    if (instruction.workspace) text += fmt::format("  using {}", place_of(program.piece(instruction.workspace)));
+    if (!instruction.reads.empty()) text += fmt::format(" {}", print_operands(graph, program, instruction.reads));
+    text += fmt::format(" -> {}", print_operands(graph, program, instruction.writes));
+    if (instruction.workspace) text += fmt::format("  using {}", place_of(graph, program.piece(instruction.workspace)));
     if (instruction.owned) text += fmt::format("  owned {}", print_box(program.boxes[instruction.owned]));
     text += print_waits(instruction) + "\n";
 

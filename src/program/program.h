@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/few.h"
 #include "ops/kernel.h"
 #include "plan/plan.h"
 #include "program/boxes.h"
@@ -19,8 +20,9 @@ std::string_view name_of(Lane lane);
 
 // A range of bytes of one tier's arena, with a lifetime in program order. It holds one box of one value at a time.
 struct Piece {
-  std::string label;  // "conv1.out", "conv1.out carry", "workspace"
-  ValueId value;      // none for workspace
+  ValueId value;          // none for workspace
+  OpId op;                // of workspace: whose it is
+  const char* part = "";  // what of the value it is for, in words: " carry"
   ValueType type;
   Tier tier = Tier::device;
   std::int64_t bytes = 0;  // none of a source
@@ -64,8 +66,8 @@ struct Instruction {
   OpId op;  // for kernels
   Combine combine = Combine::none;
   bool recompute = false;  // a kernel that computes again what was computed before
-  std::vector<Operand> reads;
-  std::vector<Operand> writes;
+  Few<Operand, 4> reads;
+  Few<Operand, 2> writes;
   PieceId workspace;
   BoxId owned;  // of a kernel with owned terms
   std::vector<Wait> waits;
@@ -122,6 +124,9 @@ PersistentLayout layout_of(const Graph& graph, const Program& program);
 
 // The call of a kernel instruction in iteration `iteration` of its loop.
 Call call_of(const Graph& graph, const Program& program, const Instruction& instruction, std::int64_t iteration = 0);
+
+// What people call a piece: "conv1.out", "conv1.out carry", "workspace of conv1".
+std::string label_of(const Graph& graph, const Piece& piece);
 
 // Lanes, boxes, offsets and waits, one instruction a line; for people and text tests.
 std::string print_program(const Graph& graph, const Program& program);

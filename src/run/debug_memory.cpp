@@ -83,7 +83,7 @@ void DebugMemory::check_canaries(PieceId written, std::int32_t instruction) cons
   if (arena == nullptr) return;
   const auto fail = [&](std::int64_t distance, std::string_view where) {
     internal_error("{} wrote outside piece '{}' ({} bytes at {} of the {} arena): byte {} {} it was changed",
-                   describe(graph_, program_, instruction), program_.piece(written).label, piece.bytes, piece.offset,
+                   describe(graph_, program_, instruction), label_of(graph_, program_.piece(written)), piece.bytes, piece.offset,
                    name_of(piece.tier), distance, where);
   };
   const std::int64_t end = piece.offset + piece.bytes;

@@ -139,8 +139,8 @@ void Executor::Impl::check_memory() const {
     if (piece.tier == Tier::source) continue;
     if (piece.first < 0 && piece.offset < 0) continue;  // never used, so it has no place
     if (piece.offset < 0 || piece.bytes < 0 || piece.offset + piece.bytes > program.peak_bytes[tier])
-      internal_error("piece '{}' ({} bytes at {}) lies outside the {} arena of {} bytes", piece.label, piece.bytes, piece.offset,
-                     name_of(piece.tier), program.peak_bytes[tier]);
+      internal_error("piece '{}' ({} bytes at {}) lies outside the {} arena of {} bytes", label_of(graph, piece), piece.bytes,
+                     piece.offset, name_of(piece.tier), program.peak_bytes[tier]);
   }
   for (std::size_t tier = 0; tier < 3; ++tier) OUTSIZE_CHECK(memory->sizes()[tier] >= program.peak_bytes[tier]);
 }
@@ -198,14 +198,14 @@ void Executor::Impl::check_access(const Access& access, std::int32_t index) cons
     const bool fits = piece.tier == Tier::source || stored_bytes(program.storage, piece.type, holds.shape()) <= piece.bytes;
     if (!fits || !holds.contains(box))
       internal_error("{}: piece '{}' of {} bytes is said to hold {}, of which {} is used", describe(graph, program, index),
-                     piece.label, piece.bytes, to_string(holds), to_string(box));
+                     label_of(graph, piece), piece.bytes, to_string(holds), to_string(box));
     if (program.instructions[static_cast<std::size_t>(index)].action != Action::kernel || box.empty()) continue;
     // A kernel sees a dense piece, so the box must be one range of what is held: cut out, it keeps its strides.
     const CopyPlan plan = plan_copy(program.storage, piece.type.format, holds, box, box);
     for (int i = 0; i < CopyPlan::kLoops; ++i)
       if (plan.count[i] > 1 && plan.from_stride[i] != plan.to_stride[i])
         internal_error("{}: {} is not one range of piece '{}', which holds {}", describe(graph, program, index), to_string(box),
-                       piece.label, to_string(holds));
+                       label_of(graph, piece), to_string(holds));
   }
 }
 
@@ -269,7 +269,7 @@ void Executor::Impl::begin_sources() {
 
 // Boxes move evenly from iteration to iteration, so that two tell of all.
 void Executor::Impl::begin_check() {
-  check = std::make_unique<SpillCheck>(program, *memory);
+  check = std::make_unique<SpillCheck>(graph, program, *memory);
   for (std::size_t i = 0; i < prepared.size(); ++i) {
     PreparedInstruction& made = prepared[i];
     const bool again = made.moves && program.loops[static_cast<std::size_t>(schedule.loop[i])].count > 1;
@@ -396,7 +396,7 @@ void Executor::Impl::run_in_issue_order() {
 
 void Executor::Impl::step() {
   for (const auto& [piece, reader] : sources)
-    if (!reader) user_error("value {} of program {} has no source", program.piece(piece).label, program.name);
+    if (!reader) user_error("value {} of program {} has no source", label_of(graph, program.piece(piece)), program.name);
   step_start = Clock::now();
   lanes->run();
   trace.seconds = std::chrono::duration<double>(Clock::now() - step_start).count();

@@ -139,8 +139,8 @@ class Measuring {
     for (const bool warm_up : {true, false})
       for (const Instruction& instruction : program_.instructions) {
         if (!warm_up && instruction.action == Action::kernel) add(profile, instruction, cache, found);
-        for (const std::vector<Operand>* operands : {&instruction.reads, &instruction.writes})
-          for (const Operand& operand : *operands)
+        for (const std::span<const Operand> operands : {std::span<const Operand>(instruction.reads), {instruction.writes}})
+          for (const Operand& operand : operands)
             if (const auto range = range_of(operand); range && tier_of(operand) == Tier::device) cache.touch(*range);
       }
     std::vector<Candidate> sorted;

@@ -21,8 +21,8 @@ void for_each_range(const CopyPlan& plan, std::int64_t element, bool piece_from,
 
 }  // namespace
 
-SpillCheck::SpillCheck(const Program& program, Memory& memory)
-    : program_(program), memory_(memory), grains_(program.pieces.size()), sums_(program.pieces.size()) {
+SpillCheck::SpillCheck(const Graph& graph, const Program& program, Memory& memory)
+    : graph_(graph), program_(program), memory_(memory), grains_(program.pieces.size()), sums_(program.pieces.size()) {
   for (std::size_t i = 0; i < program.pieces.size(); ++i) {
     const Piece& piece = program.pieces[i];
     if (piece.tier != Tier::device && piece.value && piece.offset >= 0) grains_[i] = piece.bytes;
@@ -95,7 +95,7 @@ void SpillCheck::verify(PieceId id, std::int64_t offset, std::span<const std::by
   internal_error(
       "value '{}' was changed {} between two uses: the {} bytes from byte {} of its {} are not those that were put there; another "
       "program wrote there, or the hardware fails",
-      piece.label, piece.tier == Tier::disk ? "on disk" : "in host memory", sums->grain(), changed, piece.bytes);
+      label_of(graph_, piece), piece.tier == Tier::disk ? "on disk" : "in host memory", sums->grain(), changed, piece.bytes);
 }
 
 void SpillCheck::note(PieceId piece, const CopyPlan& plan, Side side, const std::byte* memory, Side seen) {

@@ -12,7 +12,7 @@ namespace outsize {
 // is used. A piece's grains are the longest ranges that no access of it cuts, so that what one lane compares no other lane writes.
 class SpillCheck {
  public:
-  SpillCheck(const Program& program, Memory& memory);
+  SpillCheck(const Graph& graph, const Program& program, Memory& memory);
 
   // Tell of an access beforehand: of an instruction that moves as `plan` says, and of the range that a kernel takes. begin() ends
   // it.
@@ -39,6 +39,7 @@ class SpillCheck {
   void note(PieceId piece, const CopyPlan& plan, Side side, const std::byte* memory, Side seen);
   void verify(PieceId piece, const CopyPlan& plan, Side side, const std::byte* memory, Side seen) const;
 
+  const Graph& graph_;
   const Program& program_;
   Memory& memory_;
   std::vector<std::int64_t> grains_;  // by piece; 0: not looked at

@@ -269,10 +269,10 @@ TEST_P(Boxes, PreparedKernelServesShiftedBox) {
 
 TEST_P(Boxes, InPlaceGivesSameBits) {
   for_each_op([&](const OpSite& site, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
-    std::vector<std::vector<InPlacePair>> choices;
+    std::vector<InPlacePairs> choices;
     for (const InPlacePair& pair : site.op.def->in_place(site)) choices.push_back({pair});
-    if (const std::vector<InPlacePair> updates = site.op.def->updates(site); !updates.empty()) choices.push_back(updates);
-    for (const std::vector<InPlacePair>& aliases : choices) {
+    if (const InPlacePairs updates = site.op.def->updates(site); !updates.empty()) choices.push_back(updates);
+    for (const InPlacePairs& aliases : choices) {
       Invocation call = whole(site);
       call.aliases = aliases;
       const std::vector<Tensor> results = run_op(backend(), site, inputs, call);

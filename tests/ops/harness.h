@@ -64,7 +64,7 @@ struct Invocation {
   const CallBoxes* prepared = nullptr;
   Box prepared_owned = {};
   // Outputs that are written over inputs.
-  std::vector<InPlacePair> aliases = {};
+  InPlacePairs aliases = {};
 };
 
 // All inputs and outputs of an op whole.

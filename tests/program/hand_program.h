@@ -30,7 +30,6 @@ class HandProgram {
   PieceId piece(std::string_view value_name, Tier tier, std::int64_t offset, Dims shape = {}) {
     const ValueId id = graph_.find_value(value_name);
     Piece made;
-    made.label = graph_.value(id).name;
     made.value = id;
     made.type = graph_.value(id).type;
     made.tier = tier;
@@ -43,7 +42,6 @@ class HandProgram {
   }
   PieceId workspace(std::int64_t offset, std::int64_t bytes) {
     Piece made;
-    made.label = "workspace";
     made.type = {DType::u8, {bytes}, Format::plain};
     made.bytes = bytes;
     made.offset = offset;
@@ -86,8 +84,8 @@ class HandProgram {
     Instruction made;
     made.action = action;
     made.lane = lane;
-    made.reads = std::move(reads);
-    made.writes = std::move(writes);
+    made.reads = Few<Operand, 4>(reads);
+    made.writes = Few<Operand, 2>(writes);
     made.waits = std::move(waits);
     program.instructions.push_back(std::move(made));
     return program.instructions.back();

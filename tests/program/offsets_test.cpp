@@ -146,6 +146,20 @@ TEST(Pack, BlockWithSkipReachesItsLiveSum) {
   expect_valid(lives, packing);
 }
 
+// The steps of the block above, each of a billion instants.
+TEST(Pack, InstantsMayLieFarApart) {
+  constexpr std::int64_t kStep = 1'000'000'000;
+  std::vector<Lifetime> lives{{1024, 0, 5}, {512, 1, 4}, {256, 2, 3}, {256, 3, 4}, {512, 4, 5}, {1024, 5, 5}};
+  for (Lifetime& life : lives) {
+    life.first = (life.first - 3) * kStep;
+    life.last = (life.last - 2) * kStep - 1;
+  }
+  EXPECT_EQ(largest_live_sum(lives), 2560);
+  const Packing packing = pack(lives);
+  EXPECT_EQ(packing.peak, 2560);
+  expect_valid(lives, packing);
+}
+
 TEST(Pack, RandomSetsNeverOverlap) {
   Random random(1);
   for (int trial = 0; trial < 200; ++trial) {

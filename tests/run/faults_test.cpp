@@ -227,8 +227,7 @@ TEST(Faults, PoisonSparesInPlaceChainsOutputsAndPersistentValues) {
 TEST(Faults, PoisonShowsAReadAfterTheLastUse) {
   const Graph graph = graph_of(kChainGraph);
   HandProgram hand = chain_program(graph);
-  const auto z =
-      std::find_if(hand.program.pieces.begin(), hand.program.pieces.end(), [](const Piece& piece) { return piece.label == "z"; });
+  const auto z = std::ranges::find(hand.program.pieces, graph.find_value("z"), &Piece::value);
   z->last = 1;  // wrong: the third op reads it
   const auto backend = make_reference_backend();
   Executor executor(graph, hand.program, *backend, traced(true));

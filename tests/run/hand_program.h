@@ -30,7 +30,6 @@ class HandProgram {
     const ValueId id = graph_.find_value(value_name);
     const Value& value = graph_.value(id);
     Piece made;
-    made.label = value.name;
     made.value = id;
     made.type = value.type;
     made.tier = tier;
@@ -79,10 +78,10 @@ class HandProgram {
     Instruction made;
     made.action = action;
     made.lane = lane;
-    made.reads = std::move(reads);
-    made.writes = std::move(writes);
+    made.reads = Few<Operand, 4>(reads);
+    made.writes = Few<Operand, 2>(writes);
     made.waits = std::move(waits);
-    for (const auto* operands : {&made.reads, &made.writes})
+    for (const auto* operands : {&reads, &writes})
       for (const Operand& operand : *operands) {
         Piece& piece = program.piece(operand.piece);
         if (piece.first < 0) piece.first = index;

@@ -290,7 +290,7 @@ TEST_P(Splits, TrainAsWholeValuesDo) {
     }
     for (const Piece& piece : found.program.pieces) {  // what is streamed is never whole on the device
       if (piece.tier != Tier::device || !piece.value || home_of(graph, plan, piece.value) == Tier::device) continue;
-      EXPECT_LT(piece.bytes, stored_bytes(backend->storage(), piece.type, piece.type.shape)) << piece.label;
+      EXPECT_LT(piece.bytes, stored_bytes(backend->storage(), piece.type, piece.type.shape)) << label_of(graph, piece);
     }
   }
 }
@@ -311,7 +311,7 @@ TEST(Splits, LogitsAreNeverWhole) {
   int seen = 0;
   for (const Piece& piece : program.pieces)
     if (piece.value == graph.find_value("logits") || piece.value == graph.find_value("loss.grad")) {
-      EXPECT_EQ(piece.bytes, 2 * 11 * 8) << piece.label;  // two of the sixteen tokens
+      EXPECT_EQ(piece.bytes, 2 * 11 * 8) << label_of(graph, piece);  // two of the sixteen tokens
       ++seen;
     }
   EXPECT_GE(seen, 2);

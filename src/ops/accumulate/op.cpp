@@ -21,7 +21,7 @@ class Accumulate final : public OpDef {
     return {site.in(0)};
   }
 
-  std::vector<InPlacePair> updates(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs updates(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 

@@ -40,7 +40,7 @@ class Adam final : public OpDef {
   CallBoxes gather(const OpSite& site, const Box& output) const override { return update_boxes(site, output, {kLr, kStep}); }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 
-  std::vector<InPlacePair> updates(const OpSite&) const override { return {{0, 0}, {1, kM}, {2, kV}}; }
+  InPlacePairs updates(const OpSite&) const override { return {{0, 0}, {1, kM}, {2, kV}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 

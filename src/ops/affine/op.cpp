@@ -25,7 +25,7 @@ class Affine final : public OpDef {
     context.contribute(0, scale == 1 ? dy : context.emit("affine", "grad", {dy}, {{"scale", scale}})[0]);
   }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 

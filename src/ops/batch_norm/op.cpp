@@ -127,7 +127,7 @@ class Update final : public WholeOp {
   // What has been observed has no influence on the loss of this step.
   void gradient(GradientContext&) const override {}
   void evaluate(EvaluationContext&) const override {}
-  std::vector<InPlacePair> updates(const OpSite&) const override { return {{0, 0}, {1, 1}}; }
+  InPlacePairs updates(const OpSite&) const override { return {{0, 0}, {1, 1}}; }
 };
 
 class Apply final : public OpDef {
@@ -169,7 +169,7 @@ class Apply final : public OpDef {
     }
   }
 
-  std::vector<InPlacePair> in_place(const OpSite& site) const override {
+  InPlacePairs in_place(const OpSite& site) const override {
     if (site.inputs() > kResidual) return {{0, 0}, {0, kResidual}};
     return {{0, 0}};
   }
@@ -243,7 +243,7 @@ class GradApply final : public OpDef {
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
   // The two mean terms stand for all of the batch: once an element, however many tiles compute it.
   bool has_owned_terms(const OpSite&) const override { return true; }
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
 };
 
 class GradParams final : public WholeOp {

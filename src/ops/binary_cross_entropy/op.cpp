@@ -51,7 +51,7 @@ class BinaryCrossEntropyGrad final : public OpDef {
     return {{output, output, Box::whole(site.in(2).shape)}, {output}};
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 

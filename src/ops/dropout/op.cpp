@@ -46,7 +46,7 @@ class Dropout final : public OpDef {
     return {{output, Box::whole(site.in(1).shape)}, {output}};
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   // Ten rounds of two products for four elements.
   Cost cost(const OpSite& site, const CallBoxes& boxes) const override {
     Cost cost = OpDef::cost(site, boxes);

@@ -87,7 +87,7 @@ class Apply final : public OpDef {
     }
   }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 
   std::optional<FusedOp> fuse(const Graph& graph, const Op& first, const Op& second) const override {
@@ -152,7 +152,7 @@ class GradApply final : public OpDef {
   Combine combine(const OpSite&, int) const override { return Combine::sum; }
   // The two mean terms stand for all of the group: once an element, however many tiles compute it.
   bool has_owned_terms(const OpSite&) const override { return true; }
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
 };
 
 class GradParams final : public OpDef {

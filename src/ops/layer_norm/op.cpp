@@ -68,7 +68,7 @@ class LayerNorm final : public OpDef {
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 
@@ -104,7 +104,7 @@ class LayerNormGrad final : public OpDef {
   }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 

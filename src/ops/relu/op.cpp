@@ -19,7 +19,7 @@ class Relu final : public OpDef {
     if (context.wants(0)) context.contribute(0, context.emit("relu_grad", "grad", {context.gradient(0), context.output(0)})[0]);
   }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 
@@ -36,7 +36,7 @@ class ReluGrad final : public OpDef {
   }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }
 
-  std::vector<InPlacePair> in_place(const OpSite&) const override { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const override { return {{0, 0}}; }
   bool cheap(const OpSite&) const override { return true; }
 };
 

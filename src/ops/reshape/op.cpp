@@ -51,7 +51,7 @@ class Reshape final : public OpDef {
   CallBoxes gather(const OpSite& site, const Box& output) const override { return boxes_at(site, output); }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return boxes_at(site, driver); }
 
-  std::vector<InPlacePair> in_place(const OpSite& site) const override {
+  InPlacePairs in_place(const OpSite& site) const override {
     if (site.in(0).format == Format::plain && site.out(0).format == Format::plain) return {{0, 0}};
     return {};
   }

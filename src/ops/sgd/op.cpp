@@ -38,7 +38,7 @@ class Sgd final : public OpDef {
   CallBoxes gather(const OpSite& site, const Box& output) const override { return update_boxes(site, output, {2}); }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 
-  std::vector<InPlacePair> updates(const OpSite& site) const override {
+  InPlacePairs updates(const OpSite& site) const override {
     if (has_buffer(site)) return {{0, 0}, {1, kBuffer}};
     return {{0, 0}};
   }

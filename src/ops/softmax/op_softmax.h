@@ -31,7 +31,7 @@ class SoftmaxBase : public OpDef {
     return {std::vector<Box>(site.op.inputs.size(), box), {box}};
   }
   CallBoxes push(const OpSite& site, const Box& driver) const final { return gather(site, driver); }
-  std::vector<InPlacePair> in_place(const OpSite&) const final { return {{0, 0}}; }
+  InPlacePairs in_place(const OpSite&) const final { return {{0, 0}}; }
   bool cheap(const OpSite&) const final { return true; }
   // An exponential takes some ten operations.
   Cost cost(const OpSite& site, const CallBoxes& boxes) const final {
