@@ -67,7 +67,7 @@ int plan(const Flags& flags) {
   const Yardstick yardstick = yardstick_of(session, options, *keep);
   const Coverage coverage = coverage_of(session.profile, session.training.graph, prepared->program);
   warn_if_disturbed(session, coverage);
-  const PlanRow row = row_of(options, *prepared);
+  const PlanRow row = row_of(session.training.graph, options, *prepared);
   if (!flags.common.json) {
     print_summary(session, options, yardstick, row, coverage);
     return kDone;

@@ -19,7 +19,7 @@ double bound_seconds(const Yardstick& yardstick, const PlanRow& row) {
   return row.figures.tiles > 0 ? yardstick.bounds.tiled_seconds : yardstick.bounds.seconds;
 }
 
-PlanRow row_of(const PrepareOptions& options, const Prepared& prepared) {
+PlanRow row_of(const Graph& graph, const PrepareOptions& options, const Prepared& prepared) {
   PlanRow row;
   row.planner = prepared.plan.planner;
   row.planner_options = given_options(options);
@@ -28,7 +28,7 @@ PlanRow row_of(const PrepareOptions& options, const Prepared& prepared) {
   row.missing_bytes = 0;
   row.step_seconds = prepared.predicted.seconds;
   row.plan_seconds = prepared.plan_seconds;
-  row.figures = figures_of(prepared);
+  row.figures = figures_of(graph, prepared);
   return row;
 }
 
@@ -47,7 +47,7 @@ PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& opt
   const auto begin = Clock::now();
   PlanRow row;
   try {
-    row = row_of(options, prepare(graph, *session.backend, session.profile, options));
+    row = row_of(graph, options, prepare(graph, *session.backend, session.profile, options));
   } catch (const BudgetError& error) {
     row = row_of(options, error);
   } catch (const UserError& error) {  // a planner of chains, say, and a graph that is none

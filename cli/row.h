@@ -31,7 +31,7 @@ struct PlanRow {
 };
 // What no plan of its kind, with or without tiles, can be faster than.
 double bound_seconds(const Yardstick& yardstick, const PlanRow& row);
-PlanRow row_of(const PrepareOptions& options, const Prepared& prepared);
+PlanRow row_of(const Graph& graph, const PrepareOptions& options, const Prepared& prepared);
 PlanRow row_of(const PrepareOptions& options, const BudgetError& error);
 
 // Plans `graph`; a refusal is a row too.

@@ -54,7 +54,7 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
                    const PrepareOptions& options) {
   const Losses& losses = run.losses;
   const Prepared& prepared = trainer.prepared();
-  const PlanFigures figures = figures_of(prepared);
+  const PlanFigures figures = figures_of(trainer.main().graph, prepared);
   Summary summary;
   summary.row("model", session.describe());
   summary.row("backend", fmt::format("{}, {} thread{}", session.backend->name(), session.threads, session.threads == 1 ? "" : "s"));
@@ -94,7 +94,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
                 const PrepareOptions& options, std::int64_t accumulate) {
   const Losses& losses = run.losses;
   const Prepared& prepared = trainer.prepared();
-  const PlanFigures figures = figures_of(prepared);
+  const PlanFigures figures = figures_of(trainer.main().graph, prepared);
   nlohmann::ordered_json object{
       {"model", session.model},
       {"backend", session.backend->name()},

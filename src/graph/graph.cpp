@@ -181,7 +181,7 @@ OpId Graph::add_op(std::string op_name, const OpDef& def, std::vector<ValueId> i
     const ValueId output(value_count());
     op.outputs.push_back(output);
     value_names_.emplace(made[i].name, output);
-    values_.push_back(std::move(made[i]));
+    values_.emplace_back(std::move(made[i]));
   }
   for (ValueId input : op.inputs) {
     std::vector<OpId>& consumers = value(input).consumers;

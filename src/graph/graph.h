@@ -1,12 +1,12 @@
 #pragma once
 
-#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/stable_list.h"
 #include "graph/attributes.h"
 #include "graph/types.h"
 
@@ -80,8 +80,8 @@ class Graph {
   Op& op(OpId id) { return ops_[static_cast<std::size_t>(id.index)]; }
   std::int64_t value_count() const { return static_cast<std::int64_t>(values_.size()); }
   std::int64_t op_count() const { return static_cast<std::int64_t>(ops_.size()); }
-  const std::deque<Value>& values() const { return values_; }
-  const std::deque<Op>& ops() const { return ops_; }
+  const StableList<Value>& values() const { return values_; }
+  const StableList<Op>& ops() const { return ops_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
   bool is_output(ValueId id) const;
 
@@ -94,9 +94,9 @@ class Graph {
   std::string fresh_op_name(const std::string& base) const;
 
  private:
-  // Deques, so that a reference to a value or op stays valid while the graph grows (autodiff appends to the graph it reads).
-  std::deque<Value> values_;
-  std::deque<Op> ops_;
+  // References to values and ops stay valid while the graph grows: autodiff appends to the graph it reads.
+  StableList<Value> values_;
+  StableList<Op> ops_;
   std::vector<ValueId> outputs_;
   std::unordered_map<std::string, ValueId> value_names_;
   std::unordered_map<std::string, OpId> op_names_;

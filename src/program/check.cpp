@@ -62,6 +62,7 @@ class ProgramChecker {
   }
   std::int32_t count() const { return static_cast<std::int32_t>(program_.instructions.size()); }
   bool exists(PieceId id) const { return id && id.index < static_cast<std::int32_t>(program_.pieces.size()); }
+  bool same_type(ValueId a, ValueId b) const { return a == b || graph_.value(a).type == graph_.value(b).type; }
   // Pieces that no instruction and no binding needs have no place.
   static bool placed(const Piece& piece) { return piece.offset >= 0; }
 
@@ -70,9 +71,10 @@ class ProgramChecker {
     if (!exists(binding.piece)) fail("{} has no piece", value.name);
     const Piece& piece = program_.piece(binding.piece);
     if (!placed(piece)) fail("{} of {} has no offset", label_of(graph_, piece), value.name);
-    if (piece.type != value.type)
+    if (!piece.value) fail("{} is bound to {}, which holds no value", value.name, label_of(graph_, piece));
+    if (!same_type(piece.value, binding.value))
       fail("{}, which is {}, is bound to {}, which is {}", value.name, to_string(value.type), label_of(graph_, piece),
-           to_string(piece.type));
+           to_string(type_of(graph_, piece)));
     if (piece.tier != Tier::source && piece.bytes < stored_bytes(program_.storage, value.type, value.type.shape))
       fail("{} is bound to {}, whose {} bytes cannot hold it", value.name, label_of(graph_, piece), piece.bytes);
     return binding.piece;
@@ -84,9 +86,8 @@ class ProgramChecker {
     for (const Piece& piece : program_.pieces) {
       if (piece.bytes < 0 || (piece.tier == Tier::source && piece.bytes > 0))
         fail("{} has {} bytes", label_of(graph_, piece), piece.bytes);
-      if (piece.value && piece.type != graph_.value(piece.value).type)
-        fail("{} is typed {}, but its value is {}", label_of(graph_, piece), to_string(piece.type),
-             to_string(graph_.value(piece.value).type));
+      if (piece.value.index >= graph_.value_count())
+        fail("piece {} is for a value that does not exist", &piece - program_.pieces.data());
       if (placed(piece) && !piece.persistent &&
           (piece.first < 0 || piece.first > piece.last || piece.last > std::max(0, count() - 1)))
         fail("{} lives from instruction {} to {} of {}", label_of(graph_, piece), piece.first, piece.last, count());
@@ -219,11 +220,11 @@ class ProgramChecker {
       const Piece& piece = program_.piece(operand.piece);
       const MovingBox& holds = program_.boxes[operand.holds];
       const MovingBox& box = program_.boxes[operand.box];
-      const int rank = piece.type.shape.rank();
-      const auto fits = [&](const MovingBox& b) { return b.start.rank() == rank && (!b.moves() || b.step.rank() == rank); };
-      if (!fits(holds) || !fits(box))
+      if (!piece.value) fail("{} takes {}, which holds no value", here(), label_of(graph_, piece));
+      if (box.start.rank() != holds.start.rank() || (box.moves() && box.step.rank() != box.start.rank()) ||
+          (holds.moves() && holds.step.rank() != holds.start.rank()))
         fail("{} takes {} {} of {}, which is {}", here(), label_of(graph_, piece), to_string(box.start), to_string(holds.start),
-             to_string(piece.type));
+             to_string(type_of(graph_, piece)));
       const bool zero = program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero;
       const Access access{operand.piece, &holds, zero ? &holds : &box};
       const bool empty = access.box->start.empty();
@@ -242,11 +243,11 @@ class ProgramChecker {
     const MovingBox*& fitting = fitting_[static_cast<std::size_t>(access.piece.index)];
     if (fitting == access.holds && !fitting->moves()) return;
     fitting = access.holds;
+    const ValueType& type = type_of(graph_, piece);
     const Box holds = access.holds->at(moment_.iteration);
-    for (int i = 0; i < holds.rank(); ++i)
-      if (holds.lo[i] < 0 || holds.hi[i] > piece.type.shape[i])
-        fail("{} takes {} as holding {}, outside {}", here(), label_of(graph_, piece), to_string(holds), to_string(piece.type));
-    const std::int64_t bytes = stored_bytes(program_.storage, piece.type, holds.shape());
+    if (holds.rank() != type.shape.rank() || !Box::whole(type.shape).contains(holds))
+      fail("{} takes {} as holding {}, outside {}", here(), label_of(graph_, piece), to_string(holds), to_string(type));
+    const std::int64_t bytes = stored_bytes(program_.storage, type, holds.shape());
     if (piece.tier != Tier::source && bytes > piece.bytes)
       fail("{} takes {} as holding {}: {} bytes in a piece of {}", here(), label_of(graph_, piece), to_string(holds), bytes,
            piece.bytes);
@@ -292,7 +293,7 @@ class ProgramChecker {
     const auto check = [&](const Resolved& r, ValueId value) {
       if (tier(r) != where) fail("{} takes {} in the {} tier", here(), label(r), name_of(tier(r)));
       const Piece& piece = program_.piece(r.access.piece);
-      if (piece.value != value && piece.type != graph_.value(value).type)  // check_pieces() has seen to the piece's own value
+      if (!same_type(piece.value, value))
         fail("{} takes {} as {}, which is {}", here(), label(r), graph_.value(value).name, to_string(graph_.value(value).type));
     };
     for (std::size_t i = 0; i < reads_.size(); ++i) check(reads_[i], op.inputs[i]);
@@ -302,7 +303,7 @@ class ProgramChecker {
   void expect_same_box() const {
     const Access& from = reads_[0].access;
     const Access& to = writes_[0].access;
-    if (!is_same(from.box, to.box) || program_.piece(from.piece).type != program_.piece(to.piece).type)
+    if (!is_same(from.box, to.box) || !same_type(program_.piece(from.piece).value, program_.piece(to.piece).value))
       fail("{} moves {} {} to {} {}", here(), label(reads_[0]), to_string(from.box->at(moment_.iteration)), label(writes_[0]),
            to_string(to.box->at(moment_.iteration)));
   }

@@ -228,7 +228,7 @@ Contents::InParts& Contents::parts_of(Store& store) {
 Box Contents::held_box(PieceId id) const {
   const Store& s = store(id);
   if (s.holds) return s.holds->at(s.iteration);
-  return s.value ? Box::whole(program_.piece(id).type.shape) : Box{};
+  return s.value ? Box::whole(type_of(graph_, program_.piece(id)).shape) : Box{};
 }
 
 bool Contents::holds(PieceId id, const MovingBox& box, std::int64_t iteration) const {

@@ -23,12 +23,11 @@ PieceId Emitter::new_piece(ValueId value, const char* part, Tier tier, const Box
   Piece piece;
   piece.value = value;
   piece.part = part;
-  piece.type = graph_.value(value).type;
   piece.tier = tier;
   if (tier == Tier::source)
     piece.offset = 0;
   else
-    piece.bytes = stored_bytes(options_.storage, piece.type, box.shape());
+    piece.bytes = stored_bytes(options_.storage, graph_.value(value).type, box.shape());
   program_.pieces.push_back(std::move(piece));
   return PieceId(static_cast<std::int64_t>(program_.pieces.size()) - 1);
 }
@@ -59,7 +58,6 @@ void Emitter::append(Instruction instruction) {
   if (const std::int64_t bytes = workspace_of(instruction); bytes > 0) {
     Piece piece;
     piece.op = instruction.op;
-    piece.type = {DType::u8, {bytes}, Format::plain};
     piece.tier = instruction.lane == Lane::host ? Tier::host : Tier::device;
     piece.bytes = bytes;
     program_.pieces.push_back(std::move(piece));

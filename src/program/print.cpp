@@ -21,7 +21,7 @@ std::string print_operand(const Graph& graph, const Program& program, const Oper
   std::string text = place_of(graph, piece);
   const MovingBox& box = program.boxes[operand.box];
   const bool all = operand.box == operand.holds;
-  if (all && box == MovingBox(Box::whole(piece.type.shape))) return text;
+  if (all && box == MovingBox(Box::whole(type_of(graph, piece).shape))) return text;
   text += fmt::format(" {}", print_box(box));
   if (!all) text += fmt::format(" of {}", print_box(program.boxes[operand.holds]));
   return text;

@@ -23,7 +23,6 @@ struct Piece {
   ValueId value;          // none for workspace
   OpId op;                // of workspace: whose it is
   const char* part = "";  // what of the value it is for, in words: " carry"
-  ValueType type;
   Tier tier = Tier::device;
   std::int64_t bytes = 0;  // none of a source
   std::int64_t offset = -1;
@@ -124,6 +123,9 @@ PersistentLayout layout_of(const Graph& graph, const Program& program);
 
 // The call of a kernel instruction in iteration `iteration` of its loop.
 Call call_of(const Graph& graph, const Program& program, const Instruction& instruction, std::int64_t iteration = 0);
+
+// The type of a piece's value; workspace has none.
+inline const ValueType& type_of(const Graph& graph, const Piece& piece) { return graph.value(piece.value).type; }
 
 // What people call a piece: "conv1.out", "conv1.out carry", "workspace of conv1".
 std::string label_of(const Graph& graph, const Piece& piece);

@@ -147,7 +147,8 @@ void Executor::Impl::check_memory() const {
 
 Access Executor::Impl::access(const Operand& operand) const {
   const Piece& piece = program.piece(operand.piece);
-  Access access{operand.piece, &program.boxes[operand.holds], &program.boxes[operand.box], &piece.type, nullptr, piece.offset};
+  Access access{operand.piece, &program.boxes[operand.holds], &program.boxes[operand.box], &type_of(graph, piece), nullptr,
+                piece.offset};
   if (in_memory(piece.tier)) access.memory = at(piece.tier, piece.offset);
   return access;
 }
@@ -195,13 +196,14 @@ void Executor::Impl::check_access(const Access& access, std::int32_t index) cons
   const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
   for (const std::int64_t iteration : {std::int64_t{0}, last}) {
     const Box holds = access.holds(iteration), box = access.box(iteration);
-    const bool fits = piece.tier == Tier::source || stored_bytes(program.storage, piece.type, holds.shape()) <= piece.bytes;
+    const bool fits =
+        piece.tier == Tier::source || stored_bytes(program.storage, type_of(graph, piece), holds.shape()) <= piece.bytes;
     if (!fits || !holds.contains(box))
       internal_error("{}: piece '{}' of {} bytes is said to hold {}, of which {} is used", describe(graph, program, index),
                      label_of(graph, piece), piece.bytes, to_string(holds), to_string(box));
     if (program.instructions[static_cast<std::size_t>(index)].action != Action::kernel || box.empty()) continue;
     // A kernel sees a dense piece, so the box must be one range of what is held: cut out, it keeps its strides.
-    const CopyPlan plan = plan_copy(program.storage, piece.type.format, holds, box, box);
+    const CopyPlan plan = plan_copy(program.storage, type_of(graph, piece).format, holds, box, box);
     for (int i = 0; i < CopyPlan::kLoops; ++i)
       if (plan.count[i] > 1 && plan.from_stride[i] != plan.to_stride[i])
         internal_error("{}: {} is not one range of piece '{}', which holds {}", describe(graph, program, index), to_string(box),
@@ -440,13 +442,14 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
   if (piece.tier == Tier::source)
     user_error("value {} comes from its source window by window, and is never written whole", impl_->graph.value(value).name);
   if (piece.offset < 0) return;  // nothing in the program reads it
-  store_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<const std::byte> part) {
-    if (piece.tier == Tier::disk)
-      impl_->memory->spill()->write(piece.offset + offset, part);
-    else
-      std::memcpy(impl_->at(piece.tier, piece.offset + offset), part.data(), part.size());
-    if (impl_->check) impl_->check->note(id, offset, part);
-  });
+  store_dense(impl_->program.storage, impl_->graph.value(value).type, data,
+              [&](std::int64_t offset, std::span<const std::byte> part) {
+                if (piece.tier == Tier::disk)
+                  impl_->memory->spill()->write(piece.offset + offset, part);
+                else
+                  std::memcpy(impl_->at(piece.tier, piece.offset + offset), part.data(), part.size());
+                if (impl_->check) impl_->check->note(id, offset, part);
+              });
 }
 
 bool Executor::takes_windows(ValueId value) const {
@@ -464,7 +467,7 @@ void Executor::read(ValueId value, std::span<std::byte> data) const {
   impl_->check_size(value, data.size());
   OUTSIZE_CHECK(piece.offset >= 0);
   std::uint32_t running = 0;
-  load_dense(impl_->program.storage, piece.type, data, [&](std::int64_t offset, std::span<std::byte> part) {
+  load_dense(impl_->program.storage, impl_->graph.value(value).type, data, [&](std::int64_t offset, std::span<std::byte> part) {
     if (piece.tier == Tier::disk)
       impl_->memory->spill()->read(piece.offset + offset, part);
     else

@@ -218,12 +218,14 @@ class Measuring {
     const Piece& piece = program_.piece(operand.piece);
     const Box& box = program_.boxes[operand.box].start;
     if (!in_memory(piece.tier) || box.empty()) return std::nullopt;
-    const std::int64_t first = stored_offset(program_.storage, piece.type.format, program_.boxes[operand.holds].start, box.lo);
-    const std::int64_t begin = piece.offset + first * size_of(piece.type.dtype);
+    const std::int64_t first =
+        stored_offset(program_.storage, type_of(graph_, piece).format, program_.boxes[operand.holds].start, box.lo);
+    const std::int64_t begin = piece.offset + first * size_of(type_of(graph_, piece).dtype);
     return Interval{begin, std::min(begin + bytes_of(operand), piece.offset + piece.bytes)};
   }
   std::int64_t bytes_of(const Operand& operand) const {
-    return stored_bytes(program_.storage, program_.piece(operand.piece).type, program_.boxes[operand.box].start.shape());
+    return stored_bytes(program_.storage, type_of(graph_, program_.piece(operand.piece)),
+                        program_.boxes[operand.box].start.shape());
   }
 
   void add(const Profile& profile, const Instruction& instruction, const CacheModel& cache,
@@ -252,16 +254,15 @@ class Measuring {
   // Small numbers of either sign; above 0 where they may be a variance or a count. Integers are 0, which is an index everywhere,
   // but for the number of a step, which counts from 1.
   void fill(const Place& place, std::byte* to) const {
-    const Piece& piece = program_.piece(place.piece);
-    const Role role = piece.value ? graph_.value(piece.value).role : Role::activation;
-    const float lowest = role == Role::state || role == Role::statistic ? 0.0F : -0.5F;
-    switch (piece.type.dtype) {
+    const Value& value = graph_.value(program_.piece(place.piece).value);
+    const float lowest = value.role == Role::state || value.role == Role::statistic ? 0.0F : -0.5F;
+    switch (value.type.dtype) {
       case DType::f32: return repeat<float>(to, place.bytes, lowest);
       case DType::f64: return repeat<double>(to, place.bytes, lowest);
       default: backend_.zero(to, place.bytes);
     }
     const std::int32_t first = 1;
-    if (piece.type.dtype == DType::i32 && piece.type.elements() == 1) std::memcpy(to, &first, sizeof(first));
+    if (value.type.dtype == DType::i32 && value.type.elements() == 1) std::memcpy(to, &first, sizeof(first));
   }
   template <class T>
   void repeat(std::byte* to, std::int64_t bytes, float lowest) const {

@@ -223,7 +223,7 @@ Prepared prepare(const Graph& graph, Backend& backend, const Profile& profile, c
   return prepared;
 }
 
-PlanFigures figures_of(const Prepared& prepared) {
+PlanFigures figures_of(const Graph& graph, const Prepared& prepared) {
   PlanFigures figures;
   const Program& program = prepared.program;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
@@ -231,8 +231,8 @@ PlanFigures figures_of(const Prepared& prepared) {
     if (instruction.action == Action::kernel && instruction.recompute) figures.recomputed_ops += repetitions(program, i);
     if (!moves_between_tiers(instruction.action)) continue;
     const Operand& moved = instruction.reads[0];
-    figures.swapped_bytes += repetitions(program, i) *
-                             stored_bytes(program.storage, program.piece(moved.piece).type, program.boxes[moved.box].start.shape());
+    figures.swapped_bytes += repetitions(program, i) * stored_bytes(program.storage, type_of(graph, program.piece(moved.piece)),
+                                                                    program.boxes[moved.box].start.shape());
   }
   for (const Pass& pass : prepared.plan.passes) {
     std::int64_t tiles = 1;

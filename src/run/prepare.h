@@ -54,7 +54,7 @@ struct PlanFigures {
   std::int64_t recomputed_ops = 0;  // kernels run again
   std::int64_t tiles = 0;           // over all passes
 };
-PlanFigures figures_of(const Prepared& prepared);
+PlanFigures figures_of(const Graph& graph, const Prepared& prepared);
 
 // No plan within the device's budget can be faster (docs/bounds.md).
 struct LowerBounds {

@@ -7,16 +7,16 @@
 namespace outsize {
 namespace {
 
-double bytes_of(const Program& program, const Operand& operand) {
+double bytes_of(const Graph& graph, const Program& program, const Operand& operand) {
   return static_cast<double>(
-      stored_bytes(program.storage, program.piece(operand.piece).type, program.boxes[operand.box].start.shape()));
+      stored_bytes(program.storage, type_of(graph, program.piece(operand.piece)), program.boxes[operand.box].start.shape()));
 }
 
 // What is read and what is written: a memory's rate counts both.
-double touched_bytes(const Program& program, const Instruction& instruction) {
+double touched_bytes(const Graph& graph, const Program& program, const Instruction& instruction) {
   double bytes = 0;
-  for (const Operand& operand : instruction.reads) bytes += bytes_of(program, operand);
-  for (const Operand& operand : instruction.writes) bytes += bytes_of(program, operand);
+  for (const Operand& operand : instruction.reads) bytes += bytes_of(graph, program, operand);
+  for (const Operand& operand : instruction.writes) bytes += bytes_of(graph, program, operand);
   return bytes;
 }
 
@@ -26,15 +26,15 @@ double duration(const Graph& graph, const Program& program, const Profile& profi
   switch (instruction.action) {
     case Action::kernel:
       if (instruction.lane == Lane::host && device.host_bandwidth > 0)
-        return device.launch_seconds + touched_bytes(program, instruction) / device.host_bandwidth;
+        return device.launch_seconds + touched_bytes(graph, program, instruction) / device.host_bandwidth;
       return profile.seconds_of(call_of(graph, program, instruction));
-    case Action::copy_out: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.link_out;
-    case Action::copy_in: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.link_in;
-    case Action::disk_out: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.disk_out;
-    case Action::disk_in: return device.launch_seconds + bytes_of(program, instruction.reads[0]) / device.disk_in;
+    case Action::copy_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_out;
+    case Action::copy_in: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_in;
+    case Action::disk_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.disk_out;
+    case Action::disk_in: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.disk_in;
     case Action::copy:
     case Action::combine:
-    case Action::zero: return device.launch_seconds + touched_bytes(program, instruction) / device.bandwidth;
+    case Action::zero: return device.launch_seconds + touched_bytes(graph, program, instruction) / device.bandwidth;
   }
   internal_error("no duration for action {}", static_cast<int>(instruction.action));
 }

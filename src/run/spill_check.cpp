@@ -42,7 +42,7 @@ void SpillCheck::expect(PieceId piece, std::int64_t offset, std::int64_t bytes) 
 void SpillCheck::cut(PieceId piece, const CopyPlan& plan, Side side) {
   std::int64_t& grain = grains_[at(piece)];
   if (grain == 0) return;
-  const std::int64_t element = size_of(program_.piece(piece).type.dtype);
+  const std::int64_t element = size_of(type_of(graph_, program_.piece(piece)).dtype);
   grain = std::gcd(grain, std::gcd(plan.length, side == Side::from ? plan.from : plan.to) * element);
   for (int loop = 0; loop < CopyPlan::kLoops; ++loop)
     if (plan.count[loop] > 1) grain = std::gcd(grain, (side == Side::from ? plan.from_stride : plan.to_stride)[loop] * element);
@@ -100,14 +100,14 @@ void SpillCheck::verify(PieceId id, std::int64_t offset, std::span<const std::by
 
 void SpillCheck::note(PieceId piece, const CopyPlan& plan, Side side, const std::byte* memory, Side seen) {
   if (!sums_[at(piece)]) return;
-  for_each_range(plan, size_of(program_.piece(piece).type.dtype), side == Side::from, memory, seen == Side::from,
+  for_each_range(plan, size_of(type_of(graph_, program_.piece(piece)).dtype), side == Side::from, memory, seen == Side::from,
                  [&](std::int64_t offset, std::span<const std::byte> data) { note(piece, offset, data); });
 }
 
 void SpillCheck::verify(PieceId piece, const CopyPlan& plan, Side side, const std::byte* memory, Side seen) const {
   if (!sums_[at(piece)]) return;
   std::uint32_t running = 0;
-  for_each_range(plan, size_of(program_.piece(piece).type.dtype), side == Side::from, memory, seen == Side::from,
+  for_each_range(plan, size_of(type_of(graph_, program_.piece(piece)).dtype), side == Side::from, memory, seen == Side::from,
                  [&](std::int64_t offset, std::span<const std::byte> data) { verify(piece, offset, data, running); });
 }
 

@@ -51,7 +51,7 @@ TEST(SwapAll, MakesThePlanOfTheDocument) {
 TEST(SwapAll, SwapsWhatItSays) {
   const StepGraph training = training_graph(OUTSIZE_DOCUMENTED "/three_layers.graph");
   const std::unique_ptr<Backend> backend = make_backend("reference", 1);
-  EXPECT_EQ(figures_of(prepare_by("swap-all", training, *backend)).swapped_bytes, 4 * 256);
+  EXPECT_EQ(figures_of(training.graph, prepare_by("swap-all", training, *backend)).swapped_bytes, 4 * 256);
 }
 
 struct Trained {

@@ -31,9 +31,8 @@ class HandProgram {
     const ValueId id = graph_.find_value(value_name);
     Piece made;
     made.value = id;
-    made.type = graph_.value(id).type;
     made.tier = tier;
-    made.bytes = stored_bytes(program.storage, made.type, shape.rank() == 0 ? made.type.shape : shape);
+    made.bytes = stored_bytes(program.storage, type_of(graph_, made), shape.rank() == 0 ? type_of(graph_, made).shape : shape);
     made.offset = offset;
     return add_piece(std::move(made));
   }
@@ -42,7 +41,6 @@ class HandProgram {
   }
   PieceId workspace(std::int64_t offset, std::int64_t bytes) {
     Piece made;
-    made.type = {DType::u8, {bytes}, Format::plain};
     made.bytes = bytes;
     made.offset = offset;
     return add_piece(std::move(made));
@@ -59,7 +57,7 @@ class HandProgram {
   }
 
   Operand whole(PieceId id) {
-    const Box box = Box::whole(program.piece(id).type.shape);
+    const Box box = Box::whole(type_of(graph_, program.piece(id)).shape);
     return program.operand(id, box, box);
   }
 

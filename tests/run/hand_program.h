@@ -31,7 +31,6 @@ class HandProgram {
     const Value& value = graph_.value(id);
     Piece made;
     made.value = id;
-    made.type = value.type;
     made.tier = tier;
     made.bytes = stored_bytes(program.storage, value.type, shape.rank() == 0 ? value.type.shape : shape);
     made.offset = offset;
@@ -50,7 +49,7 @@ class HandProgram {
 
   // The whole of the piece's value.
   Operand whole(PieceId piece) {
-    const Box box = Box::whole(program.piece(piece).type.shape);
+    const Box box = Box::whole(type_of(graph_, program.piece(piece)).shape);
     return part(piece, box, box);
   }
   Operand part(PieceId piece, const MovingBox& holds, const MovingBox& box) { return program.operand(piece, holds, box); }

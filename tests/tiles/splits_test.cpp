@@ -290,7 +290,7 @@ TEST_P(Splits, TrainAsWholeValuesDo) {
     }
     for (const Piece& piece : found.program.pieces) {  // what is streamed is never whole on the device
       if (piece.tier != Tier::device || !piece.value || home_of(graph, plan, piece.value) == Tier::device) continue;
-      EXPECT_LT(piece.bytes, stored_bytes(backend->storage(), piece.type, piece.type.shape)) << label_of(graph, piece);
+      EXPECT_LT(piece.bytes, stored_bytes(backend->storage(), type_of(graph, piece), type_of(graph, piece).shape)) << label_of(graph, piece);
     }
   }
 }

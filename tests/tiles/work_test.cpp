@@ -60,7 +60,7 @@ TEST_P(Work, IsThatOfOneMoreForward) {
       EXPECT_GE(found, whole.all * (1 - 1e-9));
       EXPECT_LE(found, (whole.all + whole.forward) * (1 + 1e-9)) << planner << " in " << percent << " %";
       fmt::print("{} {} in {} %: a step and {:.3f} forwards, {} tiles\n", GetParam(), planner, percent,
-                 (found - whole.all) / whole.forward, figures_of(prepared).tiles);
+                 (found - whole.all) / whole.forward, figures_of(step.graph, prepared).tiles);
     }
 }
 
