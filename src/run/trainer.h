@@ -90,6 +90,10 @@ class Trainer {
   // Writes the last step's gradients as "grad.<name>" and `losses` as a float64 array "losses".
   void save_gradients(const std::string& path, const std::vector<double>& losses) const;
 
+  // All parameters, or all states, of main()'s graph in the order of their names.
+  std::vector<ValueId> persistent(Role role) const;
+  // A persistent value as it is after the last step.
+  std::vector<std::byte> read(ValueId value) const;
   // SHA-256 of all parameters' (all states') elements in the order of their names.
   std::string parameters_sha256() const { return sha256_of(Role::parameter); }
   std::string states_sha256() const { return sha256_of(Role::state); }
@@ -116,8 +120,6 @@ class Trainer {
   void drop_least_used();
   Entry& run(StepKind kind, const Batch& batch, std::int64_t samples, double learning_rate);
   Score score_of(const Entry& entry, const Batch& batch) const;
-  std::vector<ValueId> persistent(Role role) const;
-  std::vector<std::byte> read(ValueId value) const;
   std::string sha256_of(Role role) const;
 
   Backend& backend_;

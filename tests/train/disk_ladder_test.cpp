@@ -4,12 +4,10 @@
 
 #include <set>
 
-#include "../batches.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "program/offsets.h"
-#include "run/trainer.h"
 #include "trained.h"
 
 namespace outsize {
@@ -36,18 +34,10 @@ class DiskLadder {
   // With the check of everything that comes back.
   Trained train(Prepared prepared) {
     Trainer trainer({step_, std::move(prepared)}, *backend_, 3, "", {}, true);
-    const std::unique_ptr<Loader> data = synthetic_batches(step_.batch_spec(), 5);
-    Trained result;
-    Batch batch;
-    for (std::int64_t i = 0; i < 2; ++i) {
-      data->make(i, batch);
-      result.losses.push_back(trainer.step(batch, 0.01));
-    }
+    Trained trained = outsize::train(trainer, 2);
     for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
       EXPECT_EQ(trainer.measured_peak_bytes(tier), trainer.predicted_peak_bytes(tier)) << name_of(tier);
-    result.parameters = trainer.parameters_sha256();
-    result.states = trainer.states_sha256();
-    return result;
+    return trained;
   }
 
  private:

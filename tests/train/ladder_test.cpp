@@ -7,11 +7,9 @@
 #include <ranges>
 #include <set>
 
-#include "../batches.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/trainer.h"
 #include "trained.h"
 
 namespace outsize {
@@ -37,17 +35,9 @@ class Ladder : public testing::TestWithParam<Case> {
   Trained train(Prepared prepared, std::int64_t budget) {
     const std::int64_t predicted = prepared.program.peak_bytes[0];
     Trainer trainer({step_, std::move(prepared)}, *backend_, 3);
-    const std::unique_ptr<Loader> data = synthetic_batches(step_.batch_spec(), 5);
-    Trained trained;
-    Batch batch;
-    for (std::int64_t i = 0; i < 3; ++i) {
-      data->make(i, batch);
-      trained.losses.push_back(trainer.step(batch, 0.01));
-    }
+    Trained trained = outsize::train(trainer, 3);
     EXPECT_EQ(trainer.measured_peak_bytes(), predicted);
     EXPECT_TRUE(budget == 0 || predicted <= budget);
-    trained.parameters = trainer.parameters_sha256();
-    trained.states = trainer.states_sha256();
     return trained;
   }
 
