@@ -123,7 +123,7 @@ OpId Graph::add_op(std::string op_name, const OpDef& def, std::vector<ValueId> i
                    std::vector<std::string> output_names, Phase phase, OpId forward) {
   check_name("op", op_name);
   if (find_op(op_name)) user_error("op '{}' is defined twice", op_name);
-  Op op{std::move(op_name), &def, {}, std::move(inputs), {}, phase, forward};
+  Op op{std::move(op_name), &def, {}, std::move(inputs), {}, {}, phase, forward};
 
   std::vector<Value> made;
   try {
@@ -156,7 +156,8 @@ OpId Graph::add_op(std::string op_name, const OpDef& def, std::vector<ValueId> i
       for (std::int64_t i = 1; taken(candidate); ++i) candidate = fmt::format("{}.{}", base, i);
       output.name = candidate;
     };
-    for (const InPlacePair& pair : def.updates(site)) {
+    op.updates = def.updates(site);
+    for (const InPlacePair& pair : op.updates) {
       const ValueId replaced = op.inputs.at(static_cast<std::size_t>(pair.input));
       const Value& old = value(replaced);
       if (!old.persistent())

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/few.h"
 #include "base/ids.h"
 #include "base/stable_list.h"
 #include "graph/attributes.h"
@@ -45,12 +46,20 @@ struct Value {
   bool persistent() const { return role == Role::parameter || role == Role::state; }
 };
 
+// An output that takes an input's place.
+struct InPlacePair {
+  int output = 0;
+  int input = 0;
+};
+using InPlacePairs = Few<InPlacePair, 4>;
+
 struct Op {
   std::string name;  // hierarchical: "layer1.0.conv1"
   const OpDef* def = nullptr;
   Attributes attributes;  // complete: those left out have their default
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  InPlacePairs updates;  // OpDef::updates: the outputs that replace persistent inputs
   Phase phase = Phase::forward;
   OpId forward;  // for backward ops: the op whose gradient this is part of
 };

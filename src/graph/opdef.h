@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/few.h"
 #include "graph/graph.h"
 
 namespace outsize {
@@ -46,12 +45,6 @@ struct Cost {
   double flops = 0;
   double bytes = 0;  // read and written
 };
-
-struct InPlacePair {
-  int output = 0;
-  int input = 0;
-};
-using InPlacePairs = Few<InPlacePair, 4>;
 
 struct FusedOp {
   const OpDef* def = nullptr;

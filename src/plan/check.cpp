@@ -59,7 +59,7 @@ class Checker {
     }
     for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
       const Op& op = graph_.op(OpId(o));
-      if (runs_[static_cast<std::size_t>(o)] != 1 && !op.def->updates({graph_, op}).empty())
+      if (runs_[static_cast<std::size_t>(o)] != 1 && !op.updates.empty())
         fail_whole("op {} changes persistent values and must run exactly once; it runs {} times", op.name,
                    runs_[static_cast<std::size_t>(o)]);
     }
@@ -118,7 +118,7 @@ class Checker {
       if (!at(lower_, input))
         fail("op {} runs on the host and reads {}, which is not there; `out` it before, or `stream` it", op.name, name(input));
     }
-    for (const InPlacePair& update : op.def->updates({graph_, op}))
+    for (const InPlacePair& update : op.updates)
       if (const ValueId old = op.inputs[static_cast<std::size_t>(update.input)]; plan_.home_of(old) == Tier::device)
         fail("op {} runs on the host and updates {}, which lives on the device; `stream` it", op.name, name(old));
     made(step.op, lower_);
@@ -129,7 +129,7 @@ class Checker {
     const Op& op = graph_.op(id);
     ++runs_[static_cast<std::size_t>(id.index)];
     for (ValueId output : op.outputs) at(where, output) = true;
-    for (const InPlacePair& update : op.def->updates({graph_, op}))
+    for (const InPlacePair& update : op.updates)
       at(replaced_, op.inputs[static_cast<std::size_t>(update.input)]) = true;
   }
 

@@ -32,7 +32,7 @@ std::vector<OpId> eager_order(const Graph& graph) {
     };
     for (ValueId input : op.inputs)
       if (graph.value(input).producer) wait_for(graph.value(input).producer);
-    for (const InPlacePair& pair : op.def->updates({graph, op}))
+    for (const InPlacePair& pair : op.updates)
       for (OpId reader : graph.value(op.inputs[static_cast<std::size_t>(pair.input)]).consumers)
         if (reader != id) wait_for(reader);
   }

@@ -143,7 +143,7 @@ class RegionPlanner {
         const OpId producer = graph_.value(input).producer;
         if (producer && !tiling_.tiled[at(producer)]) number = std::max(number, numbers_[at(producer)]);
       }
-      for (const InPlacePair& pair : op.def->updates({graph_, op})) {
+      for (const InPlacePair& pair : op.updates) {
         const ValueId replaced = op.inputs[static_cast<std::size_t>(pair.input)];
         number = std::max(number, least[at(replaced)]);
         for (OpId reader : graph_.value(replaced).consumers)

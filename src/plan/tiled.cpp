@@ -222,7 +222,7 @@ bool takes_tokens_apart(const OpSite& site, ValueId value, bool gathers) {
 bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const Op& op = graph.op(id);
   const OpSite site{graph, op};
-  if (op.inputs.empty() || !op.def->updates(site).empty()) return false;
+  if (op.inputs.empty() || !op.updates.empty()) return false;
   const bool gathers = op.def->can_gather(site);
   const ValueId value = gathers ? op.outputs[0] : op.inputs[static_cast<std::size_t>(op.def->push_driver(site))];
   const ValueType& type = graph.value(value).type;

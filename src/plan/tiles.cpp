@@ -374,7 +374,7 @@ void PassTiles::settle_gathered(int dim, Line& line, ValueId value) const {
 void PassTiles::check_updates() const {
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const OpSite here = site(static_cast<int>(k));
-    for (const InPlacePair& update : here.op.def->updates(here)) {
+    for (const InPlacePair& update : here.op.updates) {
       const ValueId old = here.op.inputs[static_cast<std::size_t>(update.input)];
       const ValueId next = here.op.outputs[static_cast<std::size_t>(update.output)];
       if (mode(static_cast<int>(k)) != OpMode::gather)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory_resource>
 
 #include "base/bytes.h"
 #include "program/check_contents.h"
@@ -141,8 +142,10 @@ class ProgramChecker {
       if (lives[p].last >= 0) roots.push_back(p);
     const std::vector<std::size_t> ending = sorted_by(roots, count(), [&](std::size_t p) { return lives[p].last; });
     auto gone = ending.begin();
-    std::map<std::int64_t, std::size_t> live[3];  // by tier and offset
-    std::vector<std::map<std::int64_t, std::size_t>::iterator> entries(pieces);
+    std::pmr::unsynchronized_pool_resource memory;
+    using Live = std::pmr::map<std::int64_t, std::size_t>;
+    Live live[3] = {Live(&memory), Live(&memory), Live(&memory)};  // by tier and offset
+    std::vector<Live::iterator> entries(pieces);
     for (const std::size_t p : sorted_by(roots, count(), [&](std::size_t q) { return lives[q].first; })) {
       for (; lives[*gone].last < lives[p].first; ++gone)
         live[static_cast<std::size_t>(program_.pieces[*gone].tier)].erase(entries[*gone]);
@@ -356,7 +359,7 @@ class ProgramChecker {
         return pair.output == static_cast<int>(write) && pair.input == static_cast<int>(read);
       });
     };
-    return allows(site.op.def->in_place(site)) || allows(site.op.def->updates(site));
+    return allows(site.op.def->in_place(site)) || allows(site.op.updates);
   }
 
   void touch(const Instruction& instruction) {

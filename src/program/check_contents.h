@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -122,7 +123,9 @@ class Contents {
   const Graph& graph_;
   const Program& program_;
   std::vector<Store> stores_;
-  std::map<std::int64_t, Range> owners_[3];  // by tier: whose content lies where, by begin
+  std::pmr::unsynchronized_pool_resource memory_;
+  using Owners = std::pmr::map<std::int64_t, Range>;                           // whose content lies where, by begin
+  Owners owners_[3] = {Owners(&memory_), Owners(&memory_), Owners(&memory_)};  // by tier
 };
 
 }  // namespace outsize

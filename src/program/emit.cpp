@@ -121,13 +121,12 @@ void Emitter::run(const RunStep& step) {
                  graph_.value(input).name);
     instruction.reads.push_back(whole_operand(place(input).device, input));
   }
-  const InPlacePairs updates = op.def->updates(site);
   for (std::size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];
     if (plan_.home_of(output) != Tier::device)
       user_error("plan: {} is streamed, so op {} can make it only inside a pass", graph_.value(output).name, op.name);
     PieceId piece;
-    for (const InPlacePair& update : updates)
+    for (const InPlacePair& update : op.updates)
       if (update.output == static_cast<int>(o)) piece = place(op.inputs[static_cast<std::size_t>(update.input)]).device;
     if (!piece) piece = new_whole_piece(output, Tier::device);
     place(output).device = piece;
@@ -154,7 +153,7 @@ void Emitter::run_on_host(const RunStep& step) {
   for (std::size_t o = 0; o < op.outputs.size(); ++o) {
     const ValueId output = op.outputs[o];
     Operand made;
-    for (const InPlacePair& update : op.def->updates({graph_, op})) {
+    for (const InPlacePair& update : op.updates) {
       if (update.output != static_cast<int>(o)) continue;
       const auto input = static_cast<std::size_t>(update.input);
       made = instruction.reads[input];

@@ -50,7 +50,7 @@ void share_in_place(const Graph& graph, Program& program) {
       taken.push_back(from.piece);
     };
     for (const InPlacePair& pair : site.op.def->in_place(site)) share(pair);
-    for (const InPlacePair& pair : site.op.def->updates(site)) share(pair);  // of windows
+    for (const InPlacePair& pair : site.op.updates) share(pair);  // of windows
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory_resource>
 
 namespace outsize {
 
@@ -60,7 +61,8 @@ class Owners {
     std::int64_t end;
     std::size_t piece;
   };
-  std::map<std::int64_t, Range> ranges_;  // disjoint, by begin
+  std::pmr::unsynchronized_pool_resource memory_;
+  std::pmr::map<std::int64_t, Range> ranges_{&memory_};  // disjoint, by begin
 };
 
 class Deriver {
