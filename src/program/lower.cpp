@@ -120,6 +120,11 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
         base = std::max(base, align_up(piece.offset + piece.bytes, kAlignment) + margin);
         continue;
       }
+      // An empty box takes no bytes, nor canaries of its own: it lies at those before the first piece.
+      if (piece.bytes == 0) {
+        piece.offset = 0;
+        continue;
+      }
       lives.push_back({piece.bytes + 2 * margin, piece.first, last[p]});
       owners.push_back(p);
     }
