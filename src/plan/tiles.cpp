@@ -160,7 +160,10 @@ void PassTiles::push_phase(int dim, Line& line) const {
       for (ValueId input : op.inputs) {
         if (!flows(input)) continue;
         const Intervals& tile = line.of[slot(input)][i];
-        range = hull(range, input == pass_.driver ? tile.owned : tile.compute);
+        const Interval flowing = input == pass_.driver ? tile.owned : tile.compute;
+        // Parts that are put one after another have rows of their own: with any of them goes all of the op's driver.
+        const bool same_rows = extent(input, dim) == extent(driver, dim);
+        range = hull(range, same_rows || flowing.empty() ? flowing : Interval{0, extent(driver, dim)});
       }
       if (op.def->has_owned_terms(here)) range = hull(range, line.of[slot(driver)][i].owned);
       line.driving[ks][i] = range;

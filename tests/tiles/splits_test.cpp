@@ -56,6 +56,21 @@ loss: loss = softmax_cross_entropy(logits, labels)
 output loss
 )";
 
+// Parts of a map of unequal channels, one of them with a layer of its own.
+constexpr const char* kParts = R"(
+graph parts
+input x f64[2, 3, 6, 5]
+input target f64[2, 5, 6, 5]
+param conv1.weight f64[4, 3, 3, 3] init=normal:0.3
+param conv2.weight f64[2, 1, 3, 3] init=normal:0.3
+conv1: y = conv2d(x, conv1.weight) padding=[1, 1, 1, 1]
+part: a, b = split(y) sizes=[1, 3]
+conv2: c = conv2d(a, conv2.weight) padding=[1, 1, 1, 1]
+join: z = concat(b, c)
+loss: loss = mean_squared_error(z, target)
+output loss
+)";
+
 // One block of a decoder, with dropout of its weights, and a head that has the weights of the embedding.
 constexpr const char* kTokens = R"(
 graph tokens
@@ -213,6 +228,13 @@ pass w.2 driver=conv2.grad_weight grid=[2, 3, 1, 1] ops=[conv2.grad_weight]
 until conv1.grad_data
 pass b.1 driver=conv1.grad_data grid=[1, 2, 2, 1] ops=[conv1.grad_data]
 pass u.1 driver=conv1.weight.next grid=[1, 2, 1, 1] ops=[conv1.grad_weight, conv1.weight.sgd]
+rest
+)"},
+
+    // gradients of parts, pushed from rows
+    {"parts_of_channels", kParts, R"(
+until join.grad
+pass b.1 driver=loss.grad grid=[2, 1, 3, 1] ops=[join.grad, conv2.grad_data, conv2.grad_weight, part.grad, conv1.grad_data, conv1.grad_weight]
 rest
 )"},
 
