@@ -488,6 +488,19 @@ bool PassTiles::computes(ValueId value, const Box& box) const {
   return true;
 }
 
+bool PassTiles::computed_twice(ValueId value) const {
+  for (int dim = 0; dim < grid_.rank(); ++dim) {
+    if (grid_[dim] > 1 && dim_of(value, dim) == kNoDim) return true;
+    std::int64_t reached = 0;
+    for (const Intervals& tile : lines_[static_cast<std::size_t>(dim)].of[slot(value)]) {
+      if (tile.compute.empty()) continue;
+      if (tile.compute.lo < reached) return true;
+      reached = tile.compute.hi;
+    }
+  }
+  return false;
+}
+
 bool PassTiles::stored_disjoint(ValueId value) const {
   for (int dim = 0; dim < grid_.rank(); ++dim) {
     if (dim_of(value, dim) == kNoDim) continue;

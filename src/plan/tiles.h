@@ -64,7 +64,9 @@ class PassTiles {
   Box flowing(ValueId value, const Dims& tile) const;
   // Whether the tiles together compute all of `box`.
   bool computes(ValueId value, const Box& box) const;
-  // Whether the boxes of a pushed value that leaves the pass are disjoint over tiles and cover it: then it is stored, not summed.
+  // Whether two tiles compute the same part of a value: what they push of it adds up.
+  bool computed_twice(ValueId value) const;
+  // Whether what the tiles compute of a value is disjoint and covers it: then nothing of it need be zero before.
   bool stored_disjoint(ValueId value) const;
 
   // How many tiles from `tile` on, along the fast dimension, have the same boxes up to a shift by a fixed step a value.

@@ -379,7 +379,7 @@ void PassEmitter::save_for_later_passes(ValueId value, const TileBoxes& boxes, c
 }
 
 bool PassEmitter::sums_when_leaving(ValueId value) const {
-  return tiles_.value_class(value) == ValueClass::pushed && !tiles_.shared(value) && !tiles_.stored_disjoint(value);
+  return tiles_.value_class(value) == ValueClass::pushed && tiles_.computed_twice(value);
 }
 
 // A value that a later step reads goes to its whole piece: owned boxes are stored, overlapping contributions are summed.
@@ -387,7 +387,7 @@ void PassEmitter::leave(ValueId value, const TileBoxes& boxes, const Local& piec
   const PieceId whole = whole_[static_cast<std::size_t>(value.index)];
   if (!whole) return;
   const bool sums = sums_when_leaving(value);
-  const Box box = tiles_.value_class(value) == ValueClass::gathered ? boxes.owned : sums ? boxes.present : boxes.compute;
+  const Box box = tiles_.value_class(value) == ValueClass::gathered ? boxes.owned : boxes.compute;
   if (box.empty()) return;
   const Operand from = local_operand(piece.piece, value, piece.box, box);
   const Operand to = pass_operand(whole, value, box);

@@ -238,6 +238,13 @@ pass b.1 driver=loss.grad grid=[2, 1, 3, 1] ops=[join.grad, conv2.grad_data, con
 rest
 )"},
 
+    // gradients of parts of which several tiles have a share, and whose rows are carried besides
+    {"channels_and_carried_rows", kMaps, R"(
+until conv3.grad_data
+pass b.3 driver=bn.apply.grad_apply grid=[1, 4, 2, 1] order=down share=[z] ops=[conv3.grad_data, conv3.grad_weight]
+rest
+)"},
+
     // tokens
     {"tokens", kTokens, R"(
 pass f.1 driver=n grid=[1, 4, 1] ops=[embed, ln1]
