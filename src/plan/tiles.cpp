@@ -311,9 +311,11 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
       for (ValueId output : op.outputs)
         if (dim_of(output, dim) != kNoDim || dim_of(op.outputs[0], dim) == kNoDim)
           range = hull(range, line.of[slot(output)][i].compute);
-      // Other outputs may be wider: parts of a split, which is made whole along its axis.
+      // Other outputs may be wider: parts of a split, which is made whole along its axis. What has no such dimension is made in
+      // every tile.
       const Interval of_first{0, extent(op.outputs[0], dim)};
-      range = range.empty() || !intersect(range, of_first).empty() ? intersect(range, of_first) : of_first;
+      const bool of_other_rows = !range.empty() && intersect(range, of_first).empty();
+      range = of_other_rows || dim_of(op.outputs[0], dim) == kNoDim ? of_first : intersect(range, of_first);
       line.driving[k][i] = range;
       if (range.empty()) continue;
       const CallBoxes boxes = op.def->gather(here, whole_with(op.outputs[0], dim, range));

@@ -71,6 +71,24 @@ loss: loss = mean_squared_error(z, target)
 output loss
 )";
 
+// A map of one position, normed with its channels last.
+constexpr const char* kPosition = R"(
+graph position
+input x f64[2, 3, 2, 2]
+input target f64[2, 2, 1, 1]
+param conv1.weight f64[4, 3, 3, 3] init=normal:0.3
+param norm.weight f64[4] init=ones
+param norm.bias f64[4] init=normal:0.1
+param conv2.weight f64[2, 4, 1, 1] init=normal:0.5
+conv1: y = conv2d(x, conv1.weight) stride=[3, 3] padding=[1, 1, 1, 1]
+last: l = permute(y) order=[0, 2, 3, 1]
+norm: n = layer_norm(l, norm.weight, norm.bias)
+first: f = permute(n) order=[0, 3, 1, 2] format=map
+conv2: z = conv2d(f, conv2.weight)
+loss: loss = mean_squared_error(z, target)
+output loss
+)";
+
 // One block of a decoder, with dropout of its weights, and a head that has the weights of the embedding.
 constexpr const char* kTokens = R"(
 graph tokens
@@ -242,6 +260,12 @@ rest
     {"channels_and_carried_rows", kMaps, R"(
 until conv3.grad_data
 pass b.3 driver=bn.apply.grad_apply grid=[1, 4, 2, 1] order=down share=[z] ops=[conv3.grad_data, conv3.grad_weight]
+rest
+)"},
+
+    // one position, with its channels last
+    {"one_position", kPosition, R"(
+pass f.1 driver=z grid=[2, 1, 1, 1] ops=[conv1, last, norm, first, conv2]
 rest
 )"},
 
