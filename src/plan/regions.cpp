@@ -231,6 +231,12 @@ ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::f
     else if (std::any_of(op.outputs.begin(), op.outputs.end(), leaves))
       consider(op.outputs[0]);
   }
+  // Where other ops read what the reductions take their tiles from, as of a transposed convolution's weight: what they read
+  // besides.
+  if (!best)
+    for (OpId id : ops)
+      for (ValueId input : graph.op(id).inputs)
+        if (reduces(graph, id) && made[at(input)]) consider(input);
   OUTSIZE_CHECK(best);
   return best;
 }

@@ -8,6 +8,7 @@
 #include "../step_runs.h"
 #include "cut_everything.h"
 #include "graph/opdef.h"
+#include "graph/text.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
@@ -43,6 +44,31 @@ std::string test_name(const testing::TestParamInfo<const char*>& test) {
   std::string name = test.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
+}
+
+// The weight of a transposed convolution takes its tiles from the convolution's input, which the convolution reads too.
+TEST(RegionsByHand, FindADriverForATransposedConvolution) {
+  register_ops();
+  const StepGraph training = make_training_graph(parse_graph(R"(
+graph up
+input x f64[2, 3, 4, 3]
+input target f64[2, 2, 8, 6]
+param up.weight f64[3, 2, 2, 2] init=normal:0.5
+up: y = conv_transpose2d(x, up.weight) stride=[2, 2]
+act: a = sigmoid(y)
+loss: loss = mean_squared_error(a, target)
+output loss
+)",
+                                                             "up.graph"),
+                                                 {});
+  const Graph& graph = training.graph;
+  Tiling tiling{{},
+                std::vector<bool>(static_cast<std::size_t>(graph.value_count())),
+                std::vector<bool>(static_cast<std::size_t>(graph.value_count()))};
+  for (std::int64_t op = 0; op < graph.op_count(); ++op) tiling.tiled.push_back(can_tile(graph, OpId(op), Cut::space));
+  const Plan plan = plan_of(graph, tiling, "test");
+  ASSERT_EQ(plan.passes.size(), 1U);
+  EXPECT_EQ(graph.value(plan.passes[0].driver).name, "act.grad");
 }
 
 class Regions : public testing::TestWithParam<const char*> {};
