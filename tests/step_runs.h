@@ -46,6 +46,17 @@ inline std::vector<std::byte> as_bytes(DType dtype, const std::vector<double>& n
 // The nearest number that f32 has.
 inline double as_float(double number) { return static_cast<double>(static_cast<float>(number)); }
 
+// Gives windows of a value that is there whole.
+inline WindowReader window_reader(const ValueType& type, std::vector<std::byte> whole) {
+  return [type, whole = std::move(whole)](const Box& window, std::byte* out) {
+    const std::int64_t size = size_of(type.dtype);
+    for_each_row(type.shape, window, [&](std::int64_t offset, std::int64_t count) {
+      std::memcpy(out, whole.data() + offset * size, static_cast<std::size_t>(count * size));
+      out += count * size;
+    });
+  };
+}
+
 using Results = std::vector<std::pair<std::string, std::vector<std::byte>>>;
 
 struct Outcome {
@@ -91,7 +102,11 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
                  : input == training.y ? static_cast<double>(random() % 4)
                  : input == training.loss_gradient ? 1
                                                    : as_float(0.05);
-      executor.write(input, as_bytes(type.dtype, numbers));
+      const std::vector<std::byte> bytes = as_bytes(type.dtype, numbers);
+      if (executor.takes_windows(input))
+        executor.source(input, window_reader(type, bytes));
+      else
+        executor.write(input, bytes);
     }
     if (training.step) executor.write(training.step, as_bytes(DType::i32, {static_cast<double>(step + 1)}));
     if (training.random_key) executor.write(training.random_key, as_bytes(DType::i32, {1, 2, 3, static_cast<double>(step)}));

@@ -15,7 +15,9 @@
 #include "plan/regions.h"
 #include "plan/tiled.h"
 #include "plan/tiles.h"
+#include "plan/weights.h"
 #include "random_graph.h"
+#include "random_tokens.h"
 
 namespace outsize {
 namespace {
@@ -31,22 +33,37 @@ struct Count {
   std::map<std::string, std::int64_t> why;  // with the first seed
 };
 
+// Cuts along channels and heads, which many an op takes whole.
+constexpr const char* kChannels = "channels";
+
 class Case {
  public:
   Case(std::uint64_t seed, std::map<std::string, Count>& counts) : seed_(seed), random_(seed), counts_(counts) {}
 
   StepGraph graph() {
-    TrainingOptions options{.gradients = true};
-    const Graph forward = RandomGraph(random_).make();
+    TrainingOptions options{.gradients = !one_in(4)};
+    const bool tokens = one_in(6);
+    cut_ = !tokens && !one_in(8) ? Cut::space : tokens && !one_in(3) ? Cut::tokens : Cut::samples;
+    const Graph forward = tokens ? RandomTokens(random_).make() : RandomGraph(random_).make();
     if (one_in(8)) options.clip_norm = 0.1;
+    if (one_in(4)) {
+      options.optimizer = Optimizer::adam;
+      options.eps = 1;  // large: a gradient that is 0 but for rounding is to move nothing
+    }
     return make_training_graph(forward, options);
   }
 
   Plan plan(const Graph& graph) {
     Plan plan = plan_of(graph, tiling(graph), "test");
+    if (one_in(2)) {
+      std::vector<ValueId> weights = splittable_weights(graph, plan);
+      std::erase_if(weights, [&](ValueId) { return one_in(3); });
+      split_weights(graph, plan, weights);
+    }
+    for (auto& [value, home] : plan.home) home = static_cast<Tier>(below(3));
     const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
     for (std::size_t p = 0; p < plan.passes.size(); ++p) form(graph, plan, p, later[p]);
-    for (ValueId value : streamable(graph, plan, later)) plan.home[value] = static_cast<Tier>(below(3));
+    for (ValueId value : streamable(graph, plan, later)) plan.home[value] = home(graph, value);
     return plan;
   }
 
@@ -54,6 +71,14 @@ class Case {
 
  private:
   std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(count)); }
+
+  // Anywhere: an input also at its source; what is reduced over tiles not on disk, where nothing adds up.
+  Tier home(const Graph& graph, ValueId value) {
+    const OpId producer = graph.value(value).producer;
+    if (!producer) return static_cast<Tier>(below(4));
+    const Op& op = graph.op(producer);
+    return static_cast<Tier>(below(op.def->can_gather({graph, op}) ? 3 : 2));
+  }
 
   // Ops that are tiled: all that can be, those of the first layers, or any.
   Tiling tiling(const Graph& graph) {
@@ -64,7 +89,7 @@ class Case {
       const Op& op = graph.op(OpId(o));
       const std::int64_t layer = op.forward ? op.forward.index : o;
       const bool chosen = kind == 0 || (kind == 1 && layer < end) || (kind == 2 && (few ? one_in(3) : !one_in(4)));
-      tiling.tiled.push_back(chosen && can_tile(graph, OpId(o), Cut::space));
+      tiling.tiled.push_back(chosen && can_tile(graph, OpId(o), cut_));
     }
     const std::int64_t cuts = one_in(2) ? 0 : below(4) + 1, stored = below(4);
     tiling.stored.resize(static_cast<std::size_t>(graph.value_count()));
@@ -76,13 +101,22 @@ class Case {
     return tiling;
   }
 
-  // Boundaries between tiles of some dimensions: anywhere, or every so many rows, so that tiles repeat.
-  void cut(const Graph& graph, Pass& pass, bool one_spatial) {
+  // The dimensions of the driver that may be cut: samples, and space or tokens; one of space where rows are carried.
+  std::vector<int> dims_to_cut(const Dims& shape, bool one_spatial) {
+    std::vector<int> dims{0};
+    if (cut_ == Cut::tokens && shape.rank() > 1) dims.push_back(1);
+    const int only = shape.rank() > 2 ? 2 + static_cast<int>(below(shape.rank() - 2)) : 0;
+    for (int dim = 2; cut_ == Cut::space && dim < shape.rank(); ++dim)
+      if (!one_spatial || dim == only) dims.push_back(dim);
+    return dims;
+  }
+
+  // Boundaries between tiles of some of these dimensions: anywhere, or every so many rows, so that tiles repeat.
+  void cut(const Graph& graph, Pass& pass, const std::vector<int>& dims) {
     const Dims& shape = graph.value(pass.driver).type.shape;
-    pass.cuts.assign(static_cast<std::size_t>(shape.rank()), {});
-    const int only = 2 + static_cast<int>(below(shape.rank() - 2));
-    for (int dim = 0; dim < shape.rank(); ++dim) {
-      if (dim == 1 || (dim >= 2 && one_spatial && dim != only) || one_in(3)) continue;
+    pass.cuts.resize(static_cast<std::size_t>(shape.rank()));
+    for (const int dim : dims) {
+      if (one_in(3)) continue;
       const std::int64_t every = one_in(2) ? below(4) + 1 : 0, often = below(3) + 2;
       for (std::int64_t row = 1; row < shape[dim]; ++row)
         if (every > 0 ? row % every == 0 : one_in(often)) pass.cuts[static_cast<std::size_t>(dim)].push_back(row);
@@ -91,9 +125,10 @@ class Case {
 
   void form(const Graph& graph, Plan& plan, std::size_t p, const std::vector<bool>& later) {
     Pass& pass = plan.passes[p];
-    const std::int64_t kind = below(7);
+    const bool of_weights = weight_dim(graph, plan, pass) >= 0;
+    const std::int64_t kind = of_weights ? 0 : below(7);
     Pass tried = pass;
-    std::string name = "overlap";
+    std::string name = of_weights ? "weights" : "overlap";
     bool one_spatial = false;
     if (kind == 1 || kind == 2) {
       tried = with_shared_rows(graph, pass);
@@ -119,15 +154,30 @@ class Case {
           share_up(graph, tried);
         }
       }
-    cut(graph, tried, one_spatial);
+    const Dims& shape = graph.value(tried.driver).type.shape;
+    cut(graph, tried, of_weights ? std::vector{0, 1} : dims_to_cut(shape, one_spatial));
+    // Channels or heads besides: where an op takes them whole, the pass stays as it is.
+    const int channels = cut_ == Cut::tokens ? 2 : 1;
+    if (!of_weights && channels < shape.rank() && one_in(4)) {
+      Pass more = tried;
+      cut(graph, more, {channels});
+      if (take(graph, kChannels, std::move(more), later, pass)) return;
+    }
+    take(graph, name, std::move(tried), later, pass);
+  }
+
+  // Whether the pass can be tiled so; if so, it is.
+  bool take(const Graph& graph, const std::string& name, Pass tried, const std::vector<bool>& later, Pass& pass) {
     Count& count = counts_[name];
     ++count.asked;
     try {
       const PassTiles tiles(graph, tried, later);
       pass = std::move(tried);
+      return true;
     } catch (const UserError& error) {
       ++count.refused;
       count.why.insert({error.what(), static_cast<std::int64_t>(seed_)});
+      return false;
     }
   }
 
@@ -174,6 +224,7 @@ class Case {
     }
   }
 
+  Cut cut_ = Cut::space;
   const std::uint64_t seed_;
   std::mt19937_64 random_;
   std::map<std::string, Count>& counts_;
@@ -227,8 +278,10 @@ TEST(Windows, TrainAsWholeValuesDo) {
   fmt::print("{} cases from seed {}, {} passes, {} tiles, {} loops\n", cases, first, passes, tiles, loops);
   for (const auto& [name, count] : counts) {
     fmt::print("{:12} {:6} asked {:6} refused\n", name, count.asked, count.refused);
-    for (const auto& [why, seed] : count.why) fmt::print("    {} (seed {})\n", why, seed);
-    EXPECT_LE(count.refused * 50, count.asked) << name;
+    const bool channels = name == kChannels;
+    for (const auto& [why, seed] : count.why)
+      if (!channels) fmt::print("    {} (seed {})\n", why, seed);
+    EXPECT_LE(count.refused * (channels ? 10 : 50), count.asked) << name;
   }
 }
 
