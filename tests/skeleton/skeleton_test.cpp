@@ -48,8 +48,10 @@ std::vector<Case> all_cases() {
       cases.push_back({graph, plan, bitwise, "cpu", DType::f32});
     }
   for (const auto& [backend, dtype] :
-       {std::pair("reference", DType::f64), std::pair("reference", DType::f32), std::pair("cpu", DType::f32)})
+       {std::pair("reference", DType::f64), std::pair("reference", DType::f32), std::pair("cpu", DType::f32)}) {
     cases.push_back({"clipped", "i-rows-clipped", false, backend, dtype});
+    for (const char* plan : {"j-norms-again", "k-norms-once"}) cases.push_back({"norms", plan, false, backend, dtype});
+  }
   return cases;
 }
 
