@@ -47,12 +47,14 @@ class RegionPlanner {
         order_(eager_order(graph)),
         position_(static_cast<std::size_t>(graph.op_count())),
         numbers_(pass_numbers(graph, tiling)),
-        last_read_(static_cast<std::size_t>(graph.value_count()), -1),
+        last_read_(static_cast<std::size_t>(graph.value_count()), kNone),
+        again_(static_cast<std::size_t>(graph.value_count())),
         ops_(graph.op_count()),
         values_(graph.value_count()) {
     for (std::size_t i = 0; i < order_.size(); ++i) position_[at(order_[i])] = i;
     const std::int32_t last = *std::max_element(numbers_.begin(), numbers_.end());
     passes_.resize(static_cast<std::size_t>(last) + 1);
+    backward_ = first_of_backward(graph, tiling, numbers_);
     for (ValueId output : graph.outputs()) last_read_[at(output)] = std::numeric_limits<std::int32_t>::max();
   }
 
@@ -62,7 +64,9 @@ class RegionPlanner {
         for (ValueId input : graph_.op(op).inputs) read_by(input, std::numeric_limits<std::int32_t>::max());
     for (OpId op : order_)
       if (tiling_.tiled[at(op)]) passes_[static_cast<std::size_t>(numbers_[at(op)])].push_back(op);
-    for (std::size_t p = passes_.size(); p-- > 0;) settle(p);
+    for (std::size_t p = passes_.size(); p-- > static_cast<std::size_t>(backward_);) settle(p);
+    make_again();
+    for (std::size_t p = static_cast<std::size_t>(backward_); p-- > 0;) settle(p);
     put_off_updates();
 
     Plan plan;
@@ -78,8 +82,11 @@ class RegionPlanner {
       pass.name =
           (graph_.op(passes_[p].back()).phase == Phase::forward ? "forward." : "backward.") + std::to_string(plan.passes.size());
       pass.ops = passes_[p];
-      pass.driver =
-          driver_of(graph_, passes_[p], [&](ValueId value) { return last_read_[at(value)] > static_cast<std::int32_t>(p); });
+      pass.driver = driver_of(graph_, passes_[p], [&](ValueId value) {
+        const auto number = static_cast<std::int32_t>(p);
+        const Again& again = again_[at(value)];
+        return last_read_[at(value)] > number || (again.made == number && again.last_read > number);
+      });
       plan.steps.push_back(PassStep{static_cast<int>(plan.passes.size())});
       plan.passes.push_back(std::move(pass));
     }
@@ -89,11 +96,25 @@ class RegionPlanner {
  private:
   void read_by(ValueId value, std::int32_t pass) { last_read_[at(value)] = std::max(last_read_[at(value)], pass); }
 
-  // Whether a pass after the one that makes the value finds it stored.
-  bool waits(ValueId value) const {
+  // How passes after the one that makes the value find it.
+  Stored stored(ValueId value) const {
     const Value& v = graph_.value(value);
-    if (reduces(graph_, v.producer) || tiling_.cuts[at(value)] || tiling_.stored[at(value)] || graph_.is_output(value)) return true;
-    return std::any_of(v.consumers.begin(), v.consumers.end(), [&](OpId reader) { return !tiling_.tiled[at(reader)]; });
+    const bool whole = std::any_of(v.consumers.begin(), v.consumers.end(), [&](OpId reader) { return !tiling_.tiled[at(reader)]; });
+    const bool must = whole || reduces(graph_, v.producer) || tiling_.cuts[at(value)] || graph_.is_output(value);
+    return must ? Stored::always : tiling_.stored[at(value)];
+  }
+
+  enum class Source : std::uint8_t { made, stored, made_for_backward };
+  // Where a pass has a value from that it reads: whether it makes it, finds it stored since the pass that it belongs to, or since
+  // the first of backward that needs it.
+  Source source_of(ValueId value, std::int32_t pass) const {
+    const OpId producer = graph_.value(value).producer;
+    if (!producer || !tiling_.tiled[at(producer)]) return Source::stored;
+    if (numbers_[at(producer)] == pass) return Source::made;
+    const Stored how = stored(value);
+    if (how == Stored::never || how == Stored::always) return how == Stored::never ? Source::made : Source::stored;
+    if (pass < backward_ || numbers_[at(producer)] >= backward_) return Source::stored;
+    return how == Stored::forward ? Source::made : Source::made_for_backward;
   }
 
   // The ops of a pass: its own that later passes, or whole ops, want something of, and those that make again what these read.
@@ -119,14 +140,49 @@ class RegionPlanner {
     }
     for (std::size_t k = 0; k < ops.size(); ++k)
       for (ValueId input : graph_.op(ops[k]).inputs) {
-        const OpId producer = graph_.value(input).producer;
-        if (producer && tiling_.tiled[at(producer)] && (numbers_[at(producer)] == number || !waits(input)))
-          add(producer);
-        else
-          read_by(input, number);
+        const Source source = source_of(input, number);
+        if (source == Source::made) add(graph_.value(input).producer);
+        if (source == Source::stored) read_by(input, number);
+        if (source == Source::made_for_backward) again_[at(input)].read_by(number);
       }
-    std::sort(ops.begin(), ops.end(), [&](OpId a, OpId b) { return position_[at(a)] < position_[at(b)]; });
     passes_[p] = std::move(ops);
+    sort(p);
+  }
+
+  // Adds to the passes of backward the ops that make again what a pass stores for others of backward. They are settled.
+  void make_again() {
+    std::vector<std::vector<ValueId>> firsts(passes_.size());  // by pass: what it may be the first to need
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v)
+      if (const Again& again = again_[static_cast<std::size_t>(v)]; again.made != kNone)
+        firsts[static_cast<std::size_t>(again.made)].push_back(ValueId(v));
+    for (std::size_t p = 0; p < passes_.size(); ++p) {
+      if (firsts[p].empty()) continue;
+      const auto number = static_cast<std::int32_t>(p);
+      std::vector<OpId>& ops = passes_[p];
+      ops_.clear();
+      for (OpId op : ops) ops_.put(at(op));
+      std::size_t next = ops.size();
+      const auto add = [&](ValueId value) {
+        const OpId op = graph_.value(value).producer;
+        if (ops_.has(at(op))) return;
+        ops_.put(at(op));
+        ops.push_back(op);
+      };
+      for (ValueId value : firsts[p])
+        if (again_[at(value)].made == number) add(value);  // else an earlier one has come to need it
+      for (; next < ops.size(); ++next)
+        for (ValueId input : graph_.op(ops[next]).inputs) {
+          const Source source = source_of(input, number);
+          if (source == Source::stored) read_by(input, number);
+          if (source == Source::made_for_backward) again_[at(input)].read_by(number);
+          if (source == Source::made || (source == Source::made_for_backward && again_[at(input)].made == number)) add(input);
+        }
+      sort(p);
+    }
+  }
+
+  void sort(std::size_t p) {
+    std::sort(passes_[p].begin(), passes_[p].end(), [&](OpId a, OpId b) { return position_[at(a)] < position_[at(b)]; });
   }
 
   // An update runs after the last pass, and the last whole op, that reads what it replaces; so does what reads its results.
@@ -152,12 +208,26 @@ class RegionPlanner {
     }
   }
 
+  static constexpr std::int32_t kNone = -1;
+
+  // A value that backward makes again for several of its passes.
+  struct Again {
+    std::int32_t made = kNone;       // by this pass, the first that needs it
+    std::int32_t last_read = kNone;  // by this one
+    void read_by(std::int32_t pass) {
+      made = made == kNone ? pass : std::min(made, pass);
+      last_read = std::max(last_read, pass);
+    }
+  };
+
   const Graph& graph_;
   const Tiling& tiling_;
   const std::vector<OpId> order_;
   std::vector<std::size_t> position_;  // by op, in the order
   std::vector<std::int32_t> numbers_;
+  std::int32_t backward_ = 0;            // the first pass of backward
   std::vector<std::int32_t> last_read_;  // by value: the last pass that reads it and does not make it
+  std::vector<Again> again_;             // by value
   std::vector<std::vector<OpId>> passes_;
   Marks ops_, values_;  // of the pass that is settled
 };
@@ -179,7 +249,15 @@ std::vector<std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling)
   return numbers;
 }
 
-std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling) {
+std::int32_t first_of_backward(const Graph& graph, const Tiling& tiling, const std::vector<std::int32_t>& numbers) {
+  std::int32_t first = *std::max_element(numbers.begin(), numbers.end()) + 1;
+  for (std::int64_t o = 0; o < graph.op_count(); ++o)
+    if (tiling.tiled[static_cast<std::size_t>(o)] && graph.op(OpId(o)).phase == Phase::backward)
+      first = std::min(first, numbers[static_cast<std::size_t>(o)]);
+  return first;
+}
+
+std::vector<bool> read_in_phase(const Graph& graph, const Tiling& tiling) {
   const std::vector<std::int32_t> numbers = pass_numbers(graph, tiling);
   std::vector<bool> stored(static_cast<std::size_t>(graph.value_count()), false);
   std::vector<bool> crosses(static_cast<std::size_t>(graph.value_count()), false);
@@ -207,6 +285,18 @@ std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling) {
       stored_maps += stored[at(input)] || tiling.cuts[at(input)];
     }
     stored[static_cast<std::size_t>(v)] = !(maps == 1 && stored_maps == 1 && producer.def->cheap({graph, producer}));
+  }
+  return stored;
+}
+
+std::vector<Stored> stored_in_phase(const Graph& graph, const Tiling& tiling, Stored how) {
+  const std::vector<bool> read = read_in_phase(graph, tiling);
+  std::vector<Stored> stored(read.size(), Stored::never);
+  for (std::size_t v = 0; v < read.size(); ++v) {
+    if (!read[v]) continue;
+    const OpId producer = graph.value(ValueId(static_cast<std::int64_t>(v))).producer;
+    const bool lasts = how != Stored::never && graph.op(producer).phase == Phase::backward;
+    stored[v] = lasts ? Stored::always : how;
   }
   return stored;
 }

@@ -9,21 +9,34 @@
 
 namespace outsize {
 
+// Where passes after the one that makes a value find it. Backward is all passes from the first on that runs an op of backward.
+enum class Stored : std::uint8_t {
+  never,       // nowhere: each makes it again, from what is stored
+  forward,     // those of forward find it stored; each of backward makes it again
+  each_phase,  // the same, but the first of backward that makes it again stores it for those after
+  always,
+};
+
 // What of a training step runs tile by tile, and what of it waits between passes.
 struct Tiling {
-  std::vector<bool> tiled;   // by op: runs in a pass; the others run on whole values
-  std::vector<bool> cuts;    // by value: nothing reads it before the pass that makes it is over
-  std::vector<bool> stored;  // by value: stored where a later pass reads it, else made again there from what is. Cuts, results of
-                             // reductions and what runs on whole values read are stored anyway
+  std::vector<bool> tiled;     // by op: runs in a pass; the others run on whole values
+  std::vector<bool> cuts;      // by value: nothing reads it before the pass that makes it is over
+  std::vector<Stored> stored;  // by value. Cuts, results of reductions and what runs on whole values read are always stored
 };
 
 // The number of the pass each op runs in, or before which it runs on whole values: the smallest that dependences allow. A reduction
 // (batch statistics, a weight's gradient, the loss) is complete after its pass, so that what reads it runs in a later one.
 std::vector<std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling);
 
-// What must be stored so that forward runs each op once but for cheap ones, and backward too: values of tiled ops that later passes
-// of the same phase read. What backward alone reads of forward is not among them.
-std::vector<bool> stored_in_phase(const Graph& graph, const Tiling& tiling);
+// The first pass of backward, or the number of passes where there is none.
+std::int32_t first_of_backward(const Graph& graph, const Tiling& tiling, const std::vector<std::int32_t>& numbers);
+
+// By value, whether it must be stored so that forward runs each op once but for cheap ones, and backward too: values of tiled ops
+// that later passes of the same phase read. What backward alone reads of forward is not among them.
+std::vector<bool> read_in_phase(const Graph& graph, const Tiling& tiling);
+
+// `stored` of a tiling that stores just these: of forward, as long as `how` says; gradients always, unless nothing is stored.
+std::vector<Stored> stored_in_phase(const Graph& graph, const Tiling& tiling, Stored how = Stored::always);
 
 // The plan of a tiling: its passes in order, each with one tile and the driver that its grid is to cut, and between them what runs
 // on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.

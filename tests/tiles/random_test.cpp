@@ -91,13 +91,16 @@ class Case {
       const bool chosen = kind == 0 || (kind == 1 && layer < end) || (kind == 2 && (few ? one_in(3) : !one_in(4)));
       tiling.tiled.push_back(chosen && can_tile(graph, OpId(o), cut_));
     }
-    const std::int64_t cuts = one_in(2) ? 0 : below(4) + 1, stored = below(4);
+    const std::int64_t cuts = one_in(2) ? 0 : below(4) + 1, stored = below(6);
     tiling.stored.resize(static_cast<std::size_t>(graph.value_count()));
     for (std::int64_t v = 0; v < graph.value_count(); ++v) {
       tiling.cuts.push_back(cuts > 0 && below(cuts + 1) == 0);
-      tiling.stored[static_cast<std::size_t>(v)] = stored == 1 || (stored == 2 && one_in(2));
+      tiling.stored[static_cast<std::size_t>(v)] = stored == 1                ? Stored::always
+                                                   : stored == 2 && one_in(2) ? Stored::always
+                                                   : stored == 3              ? static_cast<Stored>(below(4))
+                                                                              : Stored::never;
     }
-    if (stored == 3) tiling.stored = stored_in_phase(graph, tiling);
+    if (stored >= 4) tiling.stored = stored_in_phase(graph, tiling, static_cast<Stored>(below(4)));
     return tiling;
   }
 
