@@ -53,6 +53,8 @@ class TileCost {
           live += bytes_of(input, present);
           ends[static_cast<std::size_t>(last_use_[tiles_.slot(input)])] += bytes_of(input, present);
           cost.copy_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.link_in;
+          if (plan_.home_of(input) != Tier::host)
+            cost.disk_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.disk_in;
         }
         if (!in_place && (external ? !streamed || boxes.in[j] != present : boxes.in[j] != present))
           during += bytes_of(input, boxes.in[j]);
@@ -66,8 +68,11 @@ class TileCost {
         const int last = std::max(last_use_[tiles_.slot(output)], static_cast<int>(k));
         live += bytes_of(output, of.present);
         ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
-        if (tiles_.leaves(output) && home_of(graph_, plan_, output) != Tier::device)
+        const Tier home = home_of(graph_, plan_, output);
+        if (tiles_.leaves(output) && home != Tier::device)
           cost.copy_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
+        if (tiles_.leaves(output) && home == Tier::disk)
+          cost.disk_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.disk_out;
       }
       during += workspace_ ? (*workspace_)[k] : workspace_in_proportion(ops[k], call);
       cost.compute_seconds += request_.profile.seconds_of(call);
@@ -199,6 +204,7 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::s
     carried = std::max(carried, one.carried(tile));
     total.compute_seconds += cost.compute_seconds * times;
     total.copy_seconds += cost.copy_seconds * times;
+    total.disk_seconds += cost.disk_seconds * times;
     more = false;
     for (int dim = 0; dim < shape.rank() && !more; ++dim) {
       more = ++index[dim] < static_cast<std::int64_t>(few.looked[static_cast<std::size_t>(dim)].size());
@@ -212,43 +218,49 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::s
 std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier) {
   const Graph& graph = request.graph;
   const std::size_t steps = plan.steps.size();
+  if (steps == 0) return {};
   constexpr std::int64_t kNever = -1;
+  // By value, its newest stay: it begins with the step that makes it, or makes it again.
   std::vector<std::int64_t> first(static_cast<std::size_t>(graph.value_count()), kNever), last(first);
-  const auto touch = [&](ValueId value, std::size_t step) {
-    if (first[at(value)] == kNever) first[at(value)] = static_cast<std::int64_t>(step);
-    last[at(value)] = static_cast<std::int64_t>(step);
+  std::vector<std::int64_t> change(steps + 1, 0);
+  const auto lives_here = [&](ValueId id) { return plan.home_of(id) == tier && !graph.value(id).version_of; };
+  const auto end_stay = [&](ValueId id) {
+    if (first[at(id)] == kNever || !lives_here(id)) return;
+    const std::int64_t bytes = packed_bytes(request, id);
+    change[static_cast<std::size_t>(first[at(id)])] += bytes;
+    change[static_cast<std::size_t>(last[at(id)]) + 1] -= bytes;
   };
+  const auto read = [&](ValueId value, std::size_t step) { last[at(value)] = static_cast<std::int64_t>(step); };
+  const auto make = [&](ValueId value, std::size_t step) {
+    end_stay(value);
+    first[at(value)] = last[at(value)] = static_cast<std::int64_t>(step);
+  };
+  for (std::int64_t v = 0; v < graph.value_count(); ++v)
+    if (const Value& value = graph.value(ValueId(v)); !value.producer || value.persistent()) first[at(ValueId(v))] = 0;
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
   for (std::size_t s = 0; s < steps; ++s) {
     if (const auto* run = std::get_if<RunStep>(&plan.steps[s])) {
-      for (ValueId value : graph.op(run->op).inputs) touch(value, s);
-      for (ValueId value : graph.op(run->op).outputs) touch(value, s);
+      for (ValueId value : graph.op(run->op).inputs) read(value, s);
+      for (ValueId value : graph.op(run->op).outputs) make(value, s);
     }
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
     const Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
     std::vector<ValueId> made;
-    for (OpId id : pass.ops)
-      for (ValueId output : graph.op(id).outputs) {
-        made.push_back(output);
-        if (later[static_cast<std::size_t>(step->pass)][at(output)]) touch(output, s);
-      }
-    std::sort(made.begin(), made.end(), [](ValueId a, ValueId b) { return a.index < b.index; });
+    for (OpId id : pass.ops) made.insert(made.end(), graph.op(id).outputs.begin(), graph.op(id).outputs.end());
+    const auto earlier = [](ValueId a, ValueId b) { return a.index < b.index; };
+    std::sort(made.begin(), made.end(), earlier);
     for (OpId id : pass.ops)
       for (ValueId input : graph.op(id).inputs)
-        if (!std::binary_search(made.begin(), made.end(), input, [](ValueId a, ValueId b) { return a.index < b.index; }))
-          touch(input, s);
+        if (!std::binary_search(made.begin(), made.end(), input, earlier)) read(input, s);
+    for (ValueId value : made)
+      if (later[static_cast<std::size_t>(step->pass)][at(value)]) make(value, s);
   }
-  std::vector<std::int64_t> change(steps + 1, 0);
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const ValueId id(v);
-    const Value& value = graph.value(id);
-    if (plan.home_of(id) != tier || value.version_of) continue;
-    if (first[at(id)] == kNever && value.producer) continue;
-    const std::int64_t bytes = packed_bytes(request, id);
-    const bool always = value.persistent() || graph.is_output(id);
-    change[value.producer && !value.persistent() ? static_cast<std::size_t>(first[at(id)]) : 0] += bytes;
-    if (!always && last[at(id)] != kNever) change[static_cast<std::size_t>(last[at(id)]) + 1] -= bytes;
+    // What nothing reads waits to the end, as persistent values and results do.
+    if (last[at(id)] == kNever || graph.value(id).persistent() || graph.is_output(id)) read(id, steps - 1);
+    end_stay(id);
   }
   std::vector<std::int64_t> resident(steps, 0);
   std::int64_t sum = 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "plan/planner.h"
@@ -12,6 +13,8 @@ struct PassCost {
   std::int64_t bytes = 0;      // on the device beside what lives through it: the most that the pieces of a tile are at any op
   double compute_seconds = 0;  // over all tiles
   double copy_seconds = 0;     // of streamed values, in both directions
+  double disk_seconds = 0;     // of those that are on disk or come from the data
+  double seconds() const { return std::max({compute_seconds, copy_seconds, disk_seconds}); }
 };
 
 // The boundaries of tiles of these extents of a value of that shape: `Pass::cuts`.

@@ -20,7 +20,7 @@ constexpr double kNever = 1e300;
 bool comes_from_data(const PlanRequest& request, ValueId id) {
   constexpr std::int64_t kMuch = 64 << 20, kParts = 8;  // of the budget
   const Value& value = request.graph.value(id);
-  const std::int64_t much = request.host_budget == 0 ? kMuch : std::min(kMuch, request.host_budget / kParts);
+  const std::int64_t much = request.host_budget == 0 ? kMuch : request.host_budget / kParts;
   return request.windows && value.role == Role::input && stored_bytes(request.storage, value.type, value.type.shape) > much;
 }
 

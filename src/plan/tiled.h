@@ -34,7 +34,7 @@ class PassTrial {
   // Of the tiles tried last.
   const Dims& extents() const { return extents_; }
   const PassCost& cost() const { return cost_; }
-  double seconds() const { return std::max(cost_.compute_seconds, cost_.copy_seconds); }
+  double seconds() const { return cost_.seconds(); }
   // The fewest bytes of all tiles tried.
   std::int64_t least() const { return least_; }
 
