@@ -172,11 +172,12 @@ class SftPlanner {
     std::int64_t most = 1;
     for (const int dim : segment->space) most = std::max(most, shape[dim]);
     std::int64_t tiles = 1;
+    const Segment here = part_of(*segment, trial.pass());
     do {
       if (tiles >= most) return false;
       tiles *= 2;
       divide_space(tiles, tiles);
-    } while (held_for_backward(*segment, trial.pass(), shape, tiles) > trial.limit() || !trial.fits(extents));
+    } while (held_for_backward(here, trial.pass(), shape, tiles) > trial.limit() || !trial.fits(extents));
     if (!finer) return true;
 
     double fastest = trial.seconds();
@@ -201,15 +202,30 @@ class SftPlanner {
     return trial.fits(extents);
   }
 
+  // The ops of a segment that a pass runs.
+  Segment part_of(const Segment& segment, const Pass& pass) const {
+    std::vector<bool> here(at(graph_.op_count()), false);
+    for (const OpId id : pass.ops) here[at(id.index)] = true;
+    Segment part{.space = segment.space, .samples = segment.samples};
+    std::vector<std::int32_t> number(segment.ops.size(), TileInput::kOutside);
+    for (std::size_t n = 0; n < segment.ops.size(); ++n) {
+      if (!here[at(segment.ops[n].index)]) continue;
+      number[n] = static_cast<std::int32_t>(part.ops.size());
+      part.ops.push_back(segment.ops[n]);
+      part.nodes.push_back(segment.nodes[n]);
+      for (TileInput& input : part.nodes.back().inputs)
+        if (input.source != TileInput::kOutside) input.source = number[at(input.source)];
+    }
+    return part;
+  }
+
   // The bytes that a tile in the middle must hold where forward has been made again and backward begins, by Listing 4: less than
-  // this no such pass takes.
+  // this no pass takes that runs these ops of the segment.
   std::int64_t held_for_backward(const Segment& segment, const Pass& pass, const Dims& shape, std::int64_t tiles) const {
-    std::vector<bool> read(at(graph_.value_count()), false), here(at(graph_.op_count()), false);
-    for (const OpId id : pass.ops) {
-      here[at(id.index)] = true;
+    std::vector<bool> read(at(graph_.value_count()), false);
+    for (const OpId id : pass.ops)
       if (graph_.op(id).phase == Phase::backward)
         for (const ValueId input : graph_.op(id).inputs) read[at(input.index)] = true;
-    }
     std::vector<std::vector<bool>> divided;
     for (const TileNode& node : segment.nodes) {
       divided.emplace_back(node.iterations.size(), false);
@@ -219,7 +235,7 @@ class SftPlanner {
     const TileSpaces<Interval> spaces = tile_ranges(segment.nodes, divided, tiles, tiles / 2);
     std::int64_t held = 0;
     for (std::size_t n = 0; n < segment.nodes.size(); ++n) {
-      if (!here[at(segment.ops[n].index)] || segment.nodes[n].combines) continue;
+      if (segment.nodes[n].combines) continue;
       for (const ValueId output : graph_.op(segment.ops[n]).outputs) {
         if (!read[at(output.index)]) continue;
         const ValueType& type = graph_.value(output).type;
