@@ -281,7 +281,7 @@ bool cut_to_fewest_rows(PassTrial& trial, std::int64_t guess) {
 }  // namespace
 
 Plan plan_lrcnn(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints) {
-  TiledSearch search{.halo = halo, .checkpoints = checkpoints};
+  TiledSearch search{.halo = halo, .checkpoints = checkpoints, .remake = remake_of(request.options)};
   if (request.options.has(kLrcnnLayers)) search.layers = request.options.integer(kLrcnnLayers);
   if (request.options.has(kLrcnnStream)) {
     const std::string_view stream = request.options.word(kLrcnnStream);

@@ -79,7 +79,7 @@ inline constexpr PlannerOption kLrcnnStream{
     "stream", PlannerOption::Kind::word, "", "maps between passes that wait in host memory; else what is fastest", 0,
     0,        "none|inputs|all"};
 
-inline std::vector<PlannerOption> lrcnn_options() { return {kLrcnnRows, kLrcnnLayers, kLrcnnCut, kLrcnnStream}; }
+inline std::vector<PlannerOption> lrcnn_options() { return {kLrcnnRows, kLrcnnLayers, kLrcnnCut, kLrcnnStream, kRemake}; }
 
 // The fastest plan of LR-CNN's that way: with rows that overlap or are shared, with or without checkpoints. Throws BudgetError
 // where none fits.

@@ -12,6 +12,7 @@
 #include "plan/overl.h"
 #include "plan/overl_h.h"
 #include "plan/recompute_cheap.h"
+#include "plan/remake.h"
 #include "plan/sft.h"
 #include "plan/superneurons.h"
 #include "plan/tflms.h"
@@ -56,7 +57,7 @@ const std::vector<Planner>& planners() {
       {"sft",
        "values too large for the memory exist in tiles only, between smaller ones that are stored",
        plan_sft,
-       {kSftTiles, kSftGrid, kSftCapacity}},
+       {kSftTiles, kSftGrid, kSftCapacity, kRemake}},
       {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", plan_overl,
        lrcnn_options()},
       {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps, lrcnn_options()},

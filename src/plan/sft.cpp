@@ -41,23 +41,30 @@ class SftPlanner {
   }
 
   Plan make() {
+    const std::optional<Remake> given = remake_of(request_.options);
     for (const std::int64_t capacity : capacities()) {
       if (!divide(capacity)) continue;
-      const Tiling tiling = tiling_of_segments();
-      for (const TiledChoice::Stream stream : {TiledChoice::Stream::none, TiledChoice::Stream::inputs, TiledChoice::Stream::all})
-        if (consider(choice_of(tiling, stream, false))) {
-          fastest_capacity_ = capacity;
-          fastest_stream_ = stream;
-        }
+      const std::vector<Stored> all_stored = tiling_of_segments(Remake::none).stored;
+      for (const Remake remake : {Remake::none, Remake::cheaper, Remake::once, Remake::backward, Remake::all}) {
+        if (given && remake != *given) continue;
+        const Tiling tiling = tiling_of_segments(remake);
+        if (!given && remake != Remake::none && tiling.stored == all_stored) continue;  // nothing waits that could be made again
+        for (const TiledChoice::Stream stream : {TiledChoice::Stream::none, TiledChoice::Stream::inputs, TiledChoice::Stream::all})
+          if (consider(choice_of(tiling, stream, false))) {
+            fastest_capacity_ = capacity;
+            fastest_stream_ = stream;
+            fastest_remake_ = remake;
+          }
+      }
     }
     if (!fastest_ && !worst_) {  // nothing could be cut: whole values say what is missing
       divide(std::numeric_limits<std::int64_t>::max());
-      consider(choice_of(tiling_of_segments(), TiledChoice::Stream::none, false));
+      consider(choice_of(tiling_of_segments(Remake::none), TiledChoice::Stream::none, false));
     }
     if (!fastest_) refuse_budget(request_, "sft", least_, worst_);
     if (tiles_ == 0 && request_.options.word(kSftGrid) == "finer") {
       divide(fastest_capacity_);
-      consider(choice_of(tiling_of_segments(), fastest_stream_, true));
+      consider(choice_of(tiling_of_segments(fastest_remake_), fastest_stream_, true));
     }
     return std::move(fastest_->plan);
   }
@@ -107,7 +114,7 @@ class SftPlanner {
   }
 
   // Segments run in passes, forward and backward, and their ends are stored.
-  Tiling tiling_of_segments() const {
+  Tiling tiling_of_segments(Remake remake) const {
     std::vector<bool> tiled, cuts(at(graph_.value_count()), false);
     for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
       const Op& op = graph_.op(OpId(o));
@@ -116,7 +123,7 @@ class SftPlanner {
     }
     for (const Segment& segment : segments_)
       for (const ValueId output : graph_.op(segment.ops.back()).outputs) cuts[at(output.index)] = true;
-    return tiling_of(graph_, std::move(tiled), std::move(cuts));
+    return tiling_of(request_, std::move(tiled), std::move(cuts), remake);
   }
 
   TiledChoice choice_of(const Tiling& tiling, TiledChoice::Stream stream, bool finer) const {
@@ -126,7 +133,9 @@ class SftPlanner {
   }
 
   // Keeps the plan where it is the fastest so far.
-  bool consider(const TiledChoice& choice) {
+  bool consider(TiledChoice choice) {
+    if (fastest_) choice.most_seconds = fastest_->seconds;
+    choice.most_needed = fastest_ ? 0 : least_;
     std::int64_t needed = 0;
     OpId worst;
     std::optional<TiledPlan> found = tiled_plan(request_, "sft", choice, &needed, &worst);
@@ -259,6 +268,7 @@ class SftPlanner {
   std::optional<TiledPlan> fastest_;
   std::int64_t fastest_capacity_ = 0;
   TiledChoice::Stream fastest_stream_ = TiledChoice::Stream::none;
+  Remake fastest_remake_ = Remake::none;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
   OpId worst_;
 };

@@ -256,12 +256,13 @@ Cut cut_of(const Graph& graph) {
   return maps >= others ? Cut::space : Cut::samples;
 }
 
-Tiling tiling_of(const Graph& graph, std::vector<bool> tiled, std::vector<bool> cuts) {
+Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vector<bool> cuts, Remake remake) {
+  const Graph& graph = request.graph;
   Tiling tiling{std::move(tiled), std::move(cuts), {}};
   for (std::int64_t v = 0; v < graph.value_count(); ++v)
     if (const Value& value = graph.value(ValueId(v)); value.gradient_of && !value.partial)
       tiling.cuts[static_cast<std::size_t>(v)] = tiling.cuts[static_cast<std::size_t>(value.gradient_of.index)];
-  tiling.stored = stored_in_phase(graph, tiling);
+  tiling.stored = stored_by(request, tiling, remake);
   return tiling;
 }
 
@@ -293,14 +294,18 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     }
   };
   bool fits = true;
+  double in_passes = 0;  // if their ops ran on whole values: in tiles they take about as long, or longer
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* run = std::get_if<RunStep>(&plan.steps[s]);
     const std::int64_t bytes = resident[s] + (run ? costs.workspace[at(run->op)] : 0);
     if (run) result.seconds += costs.seconds[at(run->op)];
+    if (const auto* step = std::get_if<PassStep>(&plan.steps[s]))
+      for (OpId op : plan.passes[static_cast<std::size_t>(step->pass)].ops) in_passes += costs.seconds[at(op)];
     result.bytes = std::max(result.bytes, bytes);
     lacks(bytes, run ? run->op : plan.passes[static_cast<std::size_t>(std::get<PassStep>(plan.steps[s]).pass)].ops.back());
   }
   if (!host_fits || (budget != 0 && result.bytes > budget)) return std::nullopt;
+  if (result.seconds + in_passes > choice.most_seconds) return std::nullopt;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
@@ -331,6 +336,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     lacks(resident[s] + (best == kNever ? least : bytes), pass.ops.back());
     if (best == kNever) {
       fits = false;
+      if (*needed >= choice.most_needed) return std::nullopt;
       continue;
     }
     result.seconds += best;
@@ -403,6 +409,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
 
   std::optional<TiledPlan> best;
   Tiling best_tiling;
+  Remake remake = search.remake.value_or(Remake::none);
   std::int64_t split_from = TiledChoice::kNoWeights;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
@@ -413,6 +420,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   const auto consider = [&](const Tiling& tiling, Stream stream) {
     TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut, .split_from = split_from};
     if (best) choice.most_seconds = best->seconds * kAbout;
+    choice.most_needed = best || stream != first ? 0 : least;
     std::int64_t needed = 0, host = 0;
     OpId worst;
     std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst, &host);
@@ -429,6 +437,12 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       best_tiling = tiling;
     }
   };
+  const auto consider_ops = [&](std::vector<bool> tiled, std::vector<bool> cuts, Stream stream) {
+    const Tiling tiling = tiling_of(request, std::move(tiled), std::move(cuts), remake);
+    // Where no pass waits for another of its phase, there is nothing to be made again.
+    const bool same = remake != Remake::none && tiling.stored == stored_by(request, tiling, Remake::none);
+    if (!same || search.remake) consider(tiling, stream);
+  };
   const std::vector<bool> no_cuts(static_cast<std::size_t>(graph.value_count()), false);
   // The first layers tiled, with what these positions make stored.
   const auto consider_layers = [&](std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
@@ -438,16 +452,12 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     for (const std::vector<std::size_t>& group_of : tileable) {
       std::vector<bool> tiled;
       for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));
-      consider(tiling_of(graph, std::move(tiled), cuts), stream);
+      consider_ops(std::move(tiled), cuts, stream);
       if (end == 0) break;
     }
   };
   const auto consider_all = [&](Stream stream) {
-    if (search.layers == 0 && search.whole) {
-      consider_layers(0, {}, stream);
-      if (best) return;  // no tiles are faster than none
-    }
-    if (search.layers == 0 && has_tokens) consider(tiling_of(graph, ops_of_largest(graph), no_cuts), stream);
+    if (search.layers == 0 && has_tokens) consider_ops(ops_of_largest(graph), no_cuts, stream);
     for (const std::int64_t end : layers) {
       consider_layers(end, {}, stream);
       if (!search.checkpoints) continue;
@@ -461,23 +471,40 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       }
     }
   };
-  consider_all(first);
-  // Streaming all asks for the least of the device and the most of the host.
-  const bool host_lacks = !best && least_host != std::numeric_limits<std::int64_t>::max();
-  for (const Stream less : {Stream::inputs, Stream::none}) {
-    if (search.stream) break;
-    if (best)
-      consider(Tiling(best_tiling), less);
-    else if (host_lacks)
-      consider_all(less);
+  std::vector<Stream> streams{first};
+  if (!search.stream) streams.insert(streams.end(), {Stream::inputs, Stream::none});
+  const auto consider_whole = [&] {
+    if (search.layers == 0 && search.whole) consider_layers(0, {}, first);
+    return best.has_value();
+  };
+  // No tiles are faster than none.
+  if (consider_whole()) return std::move(best->plan);
+  // Streaming all asks for the least of the device and the most of the host: where all is stored, less is tried of the best tiling,
+  // or where the host lacks room.
+  for (const Stream stream : streams) {
+    const bool host_lacks = !best && least_host != std::numeric_limits<std::int64_t>::max();
+    if (best && remake == Remake::none)
+      consider(Tiling(best_tiling), stream);
+    else if (stream == first || host_lacks || remake != Remake::none)
+      consider_all(stream);
+  }
+  // To make values again helps where they lack room, or where copies take longer than ops.
+  double once = 0;
+  for (const double seconds : costs_of(request).seconds) once += seconds;
+  for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all}) {
+    if (search.remake || (best && best->seconds < once * kAbout)) break;
+    remake = next;
+    for (const Stream stream : streams) consider_all(stream);
   }
   // Weights leave the device only where nothing else helps: they are read again in every step.
   constexpr std::int64_t kParts = 8;
   const std::int64_t much = limit_of(request) / kParts;
   const std::vector<bool> none_tiled(static_cast<std::size_t>(graph.op_count()), false);
-  if (!best && !weights_from(request, plan_of(graph, tiling_of(graph, none_tiled, no_cuts), ""), much).empty()) {
+  const Tiling untiled = tiling_of(request, none_tiled, no_cuts, Remake::none);
+  if (!best && !weights_from(request, plan_of(graph, untiled, ""), much).empty()) {
+    remake = search.remake.value_or(Remake::none);
     split_from = much;
-    consider_all(first);
+    if (!consider_whole()) consider_all(first);
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
   if (!best)

@@ -8,6 +8,7 @@
 #include "plan/pass_cost.h"
 #include "plan/planner.h"
 #include "plan/regions.h"
+#include "plan/remake.h"
 
 namespace outsize {
 
@@ -62,7 +63,9 @@ struct TiledChoice {
     overlap,  // rows that two tiles need are computed by both
     share,    // they are computed once and carried on
   } halo = Halo::overlap;
-  double most_seconds = std::numeric_limits<double>::infinity();                // a plan that takes longer is not wanted
+  double most_seconds = std::numeric_limits<double>::infinity();  // a plan that takes longer is not wanted
+  // What does not fit is not looked at further once it is known to need so many bytes.
+  std::int64_t most_needed = std::numeric_limits<std::int64_t>::max();
   enum class Stream : std::uint8_t { none, inputs, all } stream = Stream::all;  // from host memory, of maps that only passes touch
   CutPass cut = cut_to_fastest;
   static constexpr std::int64_t kNoWeights = std::numeric_limits<std::int64_t>::max();
@@ -86,7 +89,7 @@ Cut cut_of(const Graph& graph);
 bool can_tile(const Graph& graph, OpId op, Cut cut);
 
 // The tiling of these ops with these values stored between passes (both by id): backward is cut where forward is.
-Tiling tiling_of(const Graph& graph, std::vector<bool> tiled, std::vector<bool> cuts);
+Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vector<bool> cuts, Remake remake);
 
 // The fastest tiled plan of that choice within the budget. Nothing where no tiles that the choice allows fit, or it takes too
 // long; `needed` is then what the worst pass or op would take, `host_needed` what would be streamed from the host.
@@ -100,6 +103,7 @@ struct TiledSearch {
   std::int64_t layers = 0;  // so many run tile by tile; 0: all those up to one after which maps are smaller, and all, are tried
   bool whole = true;        // none may, where everything fits as it is
   std::optional<TiledChoice::Stream> stream = std::nullopt;  // nothing: what is fastest
+  std::optional<Remake> remake = std::nullopt;               // likewise
   CutPass cut = cut_to_fastest;
 };
 

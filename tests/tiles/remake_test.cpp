@@ -1,0 +1,118 @@
+// What waits between passes is stored or made again: the results are those of whole values, and the choice is by room and time.
+#include "plan/remake.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "../step_runs.h"
+#include "graph/opdef.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
+#include "run/prepare.h"
+
+namespace outsize {
+namespace {
+
+Prepared prepare_by(const StepGraph& step, Backend& backend, const Device& device, const std::string& planner,
+                    const Budgets& budgets) {
+  PrepareOptions options;
+  options.planner = planner;
+  options.budgets = budgets;
+  return prepare(step.graph, backend, Profile{device, {}}, options);
+}
+
+// How often convolutions of forward run beyond once, in parts of themselves.
+double made_again(const Graph& graph, const Prepared& prepared) {
+  std::vector<std::int64_t> times(prepared.program.instructions.size(), 1);
+  for (const Loop& loop : prepared.program.loops)
+    for (std::int32_t i = loop.begin; i < loop.end; ++i) times[static_cast<std::size_t>(i)] = loop.count;
+  double again = 0, once = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const Instruction& instruction = prepared.program.instructions[i];
+    if (instruction.action != Action::kernel) continue;
+    const Op& op = graph.op(instruction.op);
+    if (op.phase != Phase::forward || op.def->kind() != "conv2d") continue;
+    const Call call = call_of(graph, prepared.program, instruction);
+    (instruction.recompute ? again : once) += op.def->cost({graph, op}, call.boxes).flops * static_cast<double>(times[i]);
+  }
+  return again / once;
+}
+
+class MadeAgain : public testing::TestWithParam<const char*> {};
+
+// A step in f64, all layers in rows that overlap or are shared: also running statistics are those of whole values.
+TEST_P(MadeAgain, TrainsAsWholeValuesDo) {
+  register_ops();
+  const ModelOptions model{.batch = 2, .image_height = 64, .image_width = 64, .classes = 4, .width = 0.125, .dtype = DType::f64};
+  const StepGraph step = make_training_graph(build_model(GetParam(), model), {.gradients = true});
+  const std::unique_ptr<Backend> backend = make_backend("reference", 2);
+  const Device& device = find_device("cpu");
+  const Outcome kept = train(step, prepare_by(step, *backend, device, "keep", {}).plan, *backend, true, 0, 1);
+  for (const std::string planner : {"overl", "2ps"}) {
+    std::map<std::string, double> again;
+    for (const std::string way : {"none", "cheaper", "once", "backward", "all"}) {
+      SCOPED_TRACE(planner + " " + way);
+      const Prepared prepared = prepare_by(step, *backend, device, planner + ":rows=2,layers=100,remake=" + way, {});
+      again[way] = made_again(step.graph, prepared);
+      const Outcome tiled = train(step, prepared.plan, *backend, true, 256, 1);
+      ASSERT_EQ(tiled.results.size(), kept.results.size());
+      for (std::size_t i = 0; i < kept.results.size(); ++i) {
+        const auto& [value, expected] = kept.results[i];
+        const DType dtype = step.graph.value(step.graph.find_value(value)).type.dtype;
+        EXPECT_LE(relative_error(dtype, tiled.results[i].second, expected), 1e-9) << value;
+      }
+    }
+    EXPECT_EQ(again["none"], 0);
+    EXPECT_GE(again["once"], 0.9);  // a forward, but for what no norm comes after
+    EXPECT_GT(again["backward"], again["once"]);
+    EXPECT_GT(again["all"], again["backward"]);
+  }
+}
+
+// Without host memory, what is made again is what makes a batch fit.
+TEST(Remake, FitsMoreOnTheDevice) {
+  register_ops();
+  const auto step = [](std::int64_t batch) {
+    return make_training_graph(
+        build_model("resnet50", {.batch = batch, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25}), {});
+  };
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  const Device& device = find_device("rtx-3090-24");
+  const Budgets budgets{.device = prepare_by(step(16), *backend, device, "keep", {}).program.peak_bytes[0]};
+  const StepGraph twice = step(32);
+  for (const std::string planner : {"2ps-h:stream=none", "overl-h:cut=rows,stream=none"}) {
+    EXPECT_THROW(prepare_by(twice, *backend, device, planner + ",remake=none", budgets), BudgetError) << planner;
+    const Prepared prepared = prepare_by(twice, *backend, device, planner, budgets);
+    EXPECT_LE(prepared.program.peak_bytes[0], budgets.device) << planner;
+    EXPECT_GT(made_again(twice.graph, prepared), 0) << planner;
+    EXPECT_EQ(figures_of(twice.graph, prepared).swapped_bytes, 0) << planner;
+  }
+}
+
+// With it, it is the link that decides.
+TEST(Remake, IsChosenWhereCopiesTakeLonger) {
+  register_ops();
+  const StepGraph step = make_training_graph(
+      build_model("darknet19", {.batch = 1, .image_height = 512, .image_width = 512, .classes = 10, .width = 0.25}), {});
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  Device device = find_device("rtx-2080ti-11");
+  const Budgets budgets{.device = prepare_by(step, *backend, device, "keep", {}).program.peak_bytes[0] / 3};
+  for (const std::string planner : {"sft", "2ps-h"}) {
+    device.link_in = device.link_out = 1e13;
+    const Prepared fast = prepare_by(step, *backend, device, planner, budgets);
+    EXPECT_EQ(print_plan(step.graph, fast.plan),
+              print_plan(step.graph, prepare_by(step, *backend, device, planner + ":remake=none", budgets).plan));
+    device.link_in = device.link_out = 1e9;
+    const Prepared slow = prepare_by(step, *backend, device, planner, budgets);
+    const Prepared stored = prepare_by(step, *backend, device, planner + ":remake=none", budgets);
+    EXPECT_LT(slow.predicted.seconds, stored.predicted.seconds) << planner;
+    EXPECT_LT(figures_of(step.graph, slow).swapped_bytes, figures_of(step.graph, stored).swapped_bytes) << planner;
+    EXPECT_GT(made_again(step.graph, slow), made_again(step.graph, stored)) << planner;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MadeAgain, testing::Values("resnet18", "darknet19"), [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace outsize
