@@ -215,6 +215,14 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::s
   return total;
 }
 
+std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
+                           const Dims& extents, const std::vector<std::int64_t>* workspace) {
+  const FewTiles few(*roles, extents);
+  const PassTiles tiles(roles, few.pass);
+  const TileCost one(request, plan, tiles, workspace);
+  return one.of(few.typical()).bytes + one.carried(few.typical());
+}
+
 std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier) {
   const Graph& graph = request.graph;
   const std::size_t steps = plan.steps.size();

@@ -26,6 +26,10 @@ std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& ex
 PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
                       const Dims& extents, const std::vector<std::int64_t>* workspace = nullptr);
 
+// PassCost::bytes reckoned from a middle tile alone, with less work: those at the borders seldom ask for more.
+std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
+                           const Dims& extents, const std::vector<std::int64_t>* workspace = nullptr);
+
 // The workspace that the backend says the calls of a middle tile need, by op of the pass.
 std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const std::shared_ptr<const PassRoles>& roles,
                                             const Dims& extents);

@@ -82,17 +82,25 @@ class PassFitter {
   void grow(Dims& extents, int dim) {
     const std::int64_t extent = shape_[dim], unit = unit_[dim];
     const std::int64_t units = (extent + unit - 1) / unit;
-    std::int64_t fits = 1, not_fits = units + 1;
-    while (fits + 1 < not_fits) {
-      const std::int64_t middle = fits + (not_fits - fits) / 2;
-      extents[dim] = std::min(extent, middle * unit);
-      (trial_.fits(extents) ? fits : not_fits) = middle;
-    }
-    const std::int64_t tiles = (units + fits - 1) / fits;
-    for (const std::int64_t even : {(units + tiles - 1) / tiles, fits}) {
-      extents[dim] = std::min(extent, even * unit);
-      if (trial_.fits(extents)) return;
-    }
+    const auto most = [&](std::int64_t below, auto fits) {
+      std::int64_t found = 1;
+      while (found + 1 < below) {
+        const std::int64_t middle = found + (below - found) / 2;
+        extents[dim] = std::min(extent, middle * unit);
+        (fits(extents) ? found : below) = middle;
+      }
+      return found;
+    };
+    const auto take = [&](std::int64_t found) {
+      const std::int64_t tiles = (units + found - 1) / found;
+      for (const std::int64_t even : {(units + tiles - 1) / tiles, found}) {
+        extents[dim] = std::min(extent, even * unit);
+        if (trial_.fits(extents)) return true;
+      }
+      return false;
+    };
+    const std::int64_t inside = most(units + 1, [&](const Dims& tried) { return trial_.may_fit(tried); });
+    if (!take(inside)) take(most(inside, [&](const Dims& tried) { return trial_.fits(tried); }));
   }
 
   // Parts of a sample: extents of units times powers of two, and of the last dimension the largest that fits.
@@ -189,6 +197,10 @@ bool PassTrial::fits(const Dims& extents) {
   cost_ = cost_of_pass(request_, plan_, roles_, extents_, workspace_.empty() ? nullptr : &workspace_);
   least_ = std::min(least_, cost_.bytes);
   return limit_ <= 0 || cost_.bytes <= limit_;
+}
+
+bool PassTrial::may_fit(const Dims& extents) const {
+  return limit_ <= 0 || typical_bytes(request_, plan_, roles_, extents, workspace_.empty() ? nullptr : &workspace_) <= limit_;
 }
 
 int PassTrial::weight_dim() const { return outsize::weight_dim(graph(), plan_, pass()); }

@@ -29,6 +29,8 @@ class PassTrial {
   std::int64_t channel_block() const { return request_.storage.channel_block; }
   // Whether tiles of these extents of the driver are within the limit.
   bool fits(const Dims& extents);
+  // Whether those inside are: a quick look, which nothing is learned from.
+  bool may_fit(const Dims& extents) const;
   // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on.
   void learn_workspace() { workspace_ = workspace_of_pass(request_, roles_, extents_); }
 
