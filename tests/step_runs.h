@@ -67,12 +67,13 @@ struct Outcome {
 // Steps of the plan from the same weights and data, which f32 holds, so that it and f64 begin alike: the last step's loss and
 // gradients, then parameters and states.
 inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backend, bool loops, std::int64_t canary_bytes,
-                     int steps = 3) {
+                     int steps = 3, bool takeovers = true) {
   const Graph& graph = training.graph;
   LowerOptions options;
   options.storage = backend.storage();
   options.workspace = [&](const Call& call) { return backend.kernel(call)->workspace_bytes(); };
   options.loops = loops;
+  options.takeovers = takeovers;
   options.canary_bytes = canary_bytes;
   Outcome run;
   run.program = lower(graph, plan, options);

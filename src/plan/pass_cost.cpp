@@ -223,7 +223,8 @@ std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, const s
   return one.of(few.typical()).bytes + one.carried(few.typical());
 }
 
-std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier) {
+std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier,
+                                         const std::vector<Takeover>& takeovers) {
   const Graph& graph = request.graph;
   const std::size_t steps = plan.steps.size();
   if (steps == 0) return {};
@@ -269,6 +270,12 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
     // What nothing reads waits to the end, as persistent values and results do.
     if (last[at(id)] == kNever || graph.value(id).persistent() || graph.is_output(id)) read(id, steps - 1);
     end_stay(id);
+  }
+  for (const auto& [from, to] : takeovers) {
+    if (plan.home_of(from) != tier || plan.home_of(to) != tier || last[at(from)] != first[at(to)]) continue;
+    const auto pass = static_cast<std::size_t>(first[at(to)]);
+    change[pass] -= packed_bytes(request, to);
+    change[pass + 1] += packed_bytes(request, to);
   }
   std::vector<std::int64_t> resident(steps, 0);
   std::int64_t sum = 0;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "plan/planner.h"
+#include "plan/takeover.h"
 #include "plan/tiles.h"
 
 namespace outsize {
@@ -36,6 +37,8 @@ std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const st
 
 // The bytes of a tier during each step of a plan beside what passes hold in tiles: of the device weights and states, inputs, values
 // that whole ops make and read, results of passes that have their home there, accumulators; of a lower tier what lives there.
-std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier);
+// Results that take over the bytes of others take none of their own in the pass that does so.
+std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier,
+                                         const std::vector<Takeover>& takeovers = {});
 
 }  // namespace outsize

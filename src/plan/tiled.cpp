@@ -173,11 +173,13 @@ std::int64_t host_limit(const PlanRequest& request) {
   return request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
 }
 
-// Moves activations from host memory to disk, the longest-lived first, until the host's budget is kept. Returns whether it is.
+// Moves activations from host memory to disk, the longest-lived first, until the host's budget is kept. Returns whether it is. With
+// passes that are not cut yet, results are taken to take over bytes wherever they may.
 bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
   const std::int64_t limit = host_limit(request);
+  const std::vector<Takeover> takeovers = takeovers_of(request.graph, plan);
   const auto most = [&] {
-    const std::vector<std::int64_t> by_step = resident_bytes(request, plan, Tier::host);
+    const std::vector<std::int64_t> by_step = resident_bytes(request, plan, Tier::host, takeovers);
     return by_step.empty() ? 0 : *std::max_element(by_step.begin(), by_step.end());
   };
   bytes = most();
@@ -356,7 +358,10 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     result.bytes = std::max(result.bytes, resident[s] + bytes);
     pass = std::move(chosen);
   }
-  if (!fits) return std::nullopt;
+  if (!fits || !fit_host(request, plan, result.host_bytes)) {
+    if (host_needed) *host_needed = result.host_bytes;
+    return std::nullopt;
+  }
   return result;
 }
 

@@ -490,6 +490,7 @@ bool PassTiles::computes(ValueId value, const Box& box) const {
   return true;
 }
 
+// Whether two tiles compute the same part of a value.
 bool PassTiles::computed_twice(ValueId value) const {
   for (int dim = 0; dim < grid_.rank(); ++dim) {
     if (grid_[dim] > 1 && dim_of(value, dim) == kNoDim) return true;
@@ -503,6 +504,21 @@ bool PassTiles::computed_twice(ValueId value) const {
   return false;
 }
 
+bool PassTiles::adds_up(ValueId value) const {
+  const ValueClass kind = value_class(value);
+  return kind == ValueClass::reduced || (kind == ValueClass::pushed && computed_twice(value));
+}
+
+bool PassTiles::begins_at_zero(ValueId value) const {
+  return adds_up(value) || (value_class(value) != ValueClass::gathered && !stored_disjoint(value));
+}
+
+Box PassTiles::stored(ValueId value, const Dims& tile) const {
+  const TileBoxes all = boxes(value, tile);
+  return value_class(value) == ValueClass::gathered ? all.owned : all.compute;
+}
+
+// Whether the boxes of a pushed or fronted value are disjoint over tiles and cover it.
 bool PassTiles::stored_disjoint(ValueId value) const {
   for (int dim = 0; dim < grid_.rank(); ++dim) {
     if (dim_of(value, dim) == kNoDim) continue;
@@ -612,6 +628,7 @@ std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan&
     const Step& step = plan.steps[s];
     if (const auto* run = std::get_if<RunStep>(&step)) back_over(run->op);
     if (const auto* out = std::get_if<OutStep>(&step)) *at(out->value) = true;
+    if (const auto* in = std::get_if<InStep>(&step)) *at(in->value) = true;
     if (const auto* pass = std::get_if<PassStep>(&step)) {
       later[static_cast<std::size_t>(pass->pass)] = live;
       const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;

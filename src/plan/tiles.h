@@ -64,10 +64,12 @@ class PassTiles {
   Box flowing(ValueId value, const Dims& tile) const;
   // Whether the tiles together compute all of `box`.
   bool computes(ValueId value, const Box& box) const;
-  // Whether two tiles compute the same part of a value: what they push of it adds up.
-  bool computed_twice(ValueId value) const;
-  // Whether what the tiles compute of a value is disjoint and covers it: then nothing of it need be zero before.
-  bool stored_disjoint(ValueId value) const;
+  // Of a value that is made here and leaves the pass: whether tiles add to what earlier ones have stored of it; …
+  bool adds_up(ValueId value) const;
+  // … whether it must be zero before the first tile, since they do, or some of it no tile stores; …
+  bool begins_at_zero(ValueId value) const;
+  // … and what a tile stores of it, or adds to it, if it is not combined over tiles.
+  Box stored(ValueId value, const Dims& tile) const;
 
   // How many tiles from `tile` on, along the fast dimension, have the same boxes up to a shift by a fixed step a value.
   std::int64_t repeats(const Dims& tile) const;
@@ -85,6 +87,8 @@ class PassTiles {
   };
 
   void check_reductions() const;
+  bool computed_twice(ValueId value) const;
+  bool stored_disjoint(ValueId value) const;
   std::int64_t extent(ValueId value, int dim) const;
   Line make_line(int dim) const;
   CallBoxes push_part(const OpSite& here, int dim, Interval range) const;

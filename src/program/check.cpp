@@ -42,6 +42,7 @@ class ProgramChecker {
     check_peaks(device_budget);
     check_lifetimes();
     check_loops();
+    contents_.join_pieces();
     for (const Binding& binding : program_.inputs) contents_.place(binding.value, bound(binding));
     for (const Binding& binding : program_.persistent) contents_.place(binding.value, bound(binding));
     walk();
@@ -98,6 +99,14 @@ class ProgramChecker {
       if (other.tier != piece.tier || other.offset != piece.offset)
         fail("{} at {} is to take over the bytes of {} at {}", label_of(graph_, piece), piece.offset, label_of(graph_, other),
              other.offset);
+      if (!program_.replaces_parts(piece)) continue;
+      if (!piece.value || !other.value || other.value.index >= graph_.value_count())
+        fail("{} is to take over part by part the bytes of {}, but not both are for a value", label_of(graph_, piece),
+             &other - program_.pieces.data());
+      const ValueType &type = type_of(graph_, piece), &taken = type_of(graph_, other);
+      if (type != taken || piece.bytes != other.bytes)
+        fail("{}, {} in {} bytes, is to take over part by part the bytes of {}, {} in {}", label_of(graph_, piece), to_string(type),
+             piece.bytes, label_of(graph_, other), to_string(taken), other.bytes);
     }
   }
 

@@ -81,7 +81,7 @@ void Parts::take(const Box& box, const Box& whole, Select select) {
   remains_.clear();
   const auto cut = [&](const Part& part) {
     if (!meets(part.box, box) || !select(part)) return false;
-    without(part.box, box, [&](const Box& rest) { remains_.push_back({rest, part.value, part.lane, part.ordinal}); });
+    without(part.box, box, [&](const Box& rest) { remains_.push_back({rest, part.piece, part.value, part.lane, part.ordinal}); });
     return true;
   };
   std::erase_if(long_, cut);
@@ -92,7 +92,15 @@ void Parts::take(const Box& box, const Box& whole, Select select) {
   for (const Part& part : remains_) add(part, whole);
 }
 
-Contents::Contents(const Graph& graph, const Program& program) : graph_(graph), program_(program), stores_(program.pieces.size()) {}
+Contents::Contents(const Graph& graph, const Program& program)
+    : graph_(graph), program_(program), contents_of_(program.pieces.size()), stores_(program.pieces.size()) {
+  for (std::size_t p = 0; p < contents_of_.size(); ++p) contents_of_[p] = PieceId(static_cast<std::int64_t>(p));
+}
+
+void Contents::join_pieces() {
+  for (PieceId& content : contents_of_)
+    while (program_.replaces_parts(program_.piece(content))) content = program_.piece(content).shares;
+}
 
 void Contents::place(ValueId value, PieceId id) {
   Store& s = store(id);
@@ -106,6 +114,7 @@ void Contents::place(ValueId value, PieceId id) {
   if (const PieceId other = begin(start, id, nullptr, false))
     internal_error("program {}: {} and {} overlap, but both hold a value at the start", program_.name, label(id), label(other));
   s.complete = true;
+  s.piece = id;
   s.value = value;
 }
 
@@ -120,22 +129,31 @@ ValueId Contents::read(const Moment& moment, const Access& access) const {
   if (!holds(access.piece, *access.holds, moment.iteration))
     internal_error("program {}: {} reads {} as if it held {}, but it holds {}", program_.name, describe(moment),
                    label(access.piece), to_string(access.holds->at(moment.iteration)), to_string(held_box(access.piece)));
-  if (s.complete) {
+  if (s.complete && s.piece == access.piece) {
     if (s.written > moment.before[index_of(s.lane)]) fail_order(moment, s.lane, s.written, kRead, access.piece, access.piece);
     return s.value;
   }
+  if (s.complete && took_over(s.piece, access.piece))
+    internal_error("program {}: {} reads {}, which {} has overwritten", program_.name, describe(moment), label(access.piece),
+                   label(s.piece));
   ValueId value;
   std::int64_t elements = 0;
-  if (!s.parts) internal_error("program {}: {} reads {}, which is scratch", program_.name, describe(moment), label(access.piece));
+  if (!s.complete && !s.parts)
+    internal_error("program {}: {} reads {}, which is scratch", program_.name, describe(moment), label(access.piece));
   const Box box = access.box->at(moment.iteration);
-  s.parts->written.each(box, [&](const Part& part) {
+  const auto take = [&](const Part& part) {
+    if (took_over(part.piece, access.piece))
+      internal_error("program {}: {} reads {} {}, of which {} has overwritten {}", program_.name, describe(moment),
+                     label(access.piece), to_string(box), label(part.piece), to_string(intersect(part.box, box)));
+    if (part.piece != access.piece) return;  // is still to be taken over
     expect_order(moment, part, kRead, access.piece);
     if (value && value != part.value)
       internal_error("program {}: {} reads {} {}, which holds parts of both {} and {}", program_.name, describe(moment),
                      label(access.piece), to_string(box), graph_.value(value).name, graph_.value(part.value).name);
     value = part.value;
     elements += intersect(part.box, box).elements();
-  });
+  };
+  if (!s.complete) s.parts->written.each(box, take);
   if (elements != box.elements())
     internal_error("program {}: {} reads {} {}, of which {} elements were never written", program_.name, describe(moment),
                    label(access.piece), to_string(box), box.elements() - elements);
@@ -153,7 +171,7 @@ void Contents::record_read(const Moment& moment, const Access& access) {
       // Of one lane only the latest read of an element matters: what follows it follows those before.
       Parts& read = parts_of(s).read;
       read.take(box, held, [&](const Part& part) { return part.lane == moment.lane; });
-      read.add({box, {}, moment.lane, moment.ordinal}, held);
+      read.add({box, access.piece, {}, moment.lane, moment.ordinal}, held);
     } else if (s.parts) {
       s.parts->whole[lane] = moment.ordinal;
     }
@@ -176,6 +194,7 @@ void Contents::write(const Moment& moment, const Access& access, ValueId value) 
   s.holds = access.holds;
   s.iteration = moment.iteration;
   s.complete = true;
+  s.piece = access.piece;
   s.value = value;
   s.lane = moment.lane;
   s.written = moment.ordinal;
@@ -193,7 +212,7 @@ void Contents::write_part(const Moment& moment, const Access& access, ValueId va
   const Box held = held_box(access.piece);
   InParts& parts = parts_of(s);
   if (s.complete) {
-    parts.written.add({held, s.value, s.lane, s.written}, held);
+    parts.written.add({held, s.piece, s.value, s.lane, s.written}, held);
     s.complete = false;
   }
   const auto ordered = [&](const Part& part) {
@@ -203,7 +222,7 @@ void Contents::write_part(const Moment& moment, const Access& access, ValueId va
   expect_order(moment, parts.whole, kWrite, access.piece, access.piece);
   parts.read.take(box, held, ordered);
   parts.written.take(box, held, ordered);
-  parts.written.add({box, value, moment.lane, moment.ordinal}, held);
+  parts.written.add({box, access.piece, value, moment.lane, moment.ordinal}, held);
 }
 
 void Contents::scratch(const Moment& moment, PieceId id) {
@@ -237,6 +256,13 @@ bool Contents::holds(PieceId id, const MovingBox& box, std::int64_t iteration) c
   return held_box(id) == box.at(iteration);
 }
 
+// Whether a piece has taken over the bytes of another, be it through others.
+bool Contents::took_over(PieceId piece, PieceId other) const {
+  if (piece == other) return false;
+  while (piece && piece != other) piece = program_.piece(piece).shares;
+  return piece.valid();
+}
+
 // The piece starts to hold `holds`: what its bytes held before is gone.
 PieceId Contents::begin(const Moment& moment, PieceId id, const MovingBox* holds, bool in_parts) {
   Store& s = store(id);
@@ -262,6 +288,7 @@ PieceId Contents::begin(const Moment& moment, PieceId id, const MovingBox* holds
 PieceId Contents::claim(const Moment& moment, PieceId id, Ordinals& earlier) {
   const Piece& piece = program_.piece(id);
   if (piece.bytes == 0) return {};
+  id = content_of(id);
   const std::int64_t first = piece.offset;
   const std::int64_t end = piece.offset + piece.bytes;
   Owners& owners = owners_[static_cast<std::size_t>(piece.tier)];

@@ -26,6 +26,7 @@ inline bool same(const MovingBox& a, const MovingBox& b, std::int64_t iteration)
 // A part of a piece and the access it had.
 struct Part {
   Box box;
+  PieceId piece;  // that was written, or read: of those that hold parts of the same bytes, one
   ValueId value;  // what was written; none for reads
   Lane lane = Lane::compute;
   std::int64_t ordinal = 0;
@@ -62,6 +63,9 @@ class Contents {
  public:
   Contents(const Graph& graph, const Program& program);
 
+  // Pieces that take over others part by part share one content with them. To be told first, of a program whose pieces are there
+  // and whose shares do not run in circles.
+  void join_pieces();
   // What is there before the step starts: the whole of `value` in `piece`.
   void place(ValueId value, PieceId piece);
   // Checks a read and returns the value that was written there. Does not record it: an instruction's reads are recorded after its
@@ -91,8 +95,9 @@ class Contents {
     const MovingBox* holds = nullptr;  // none: scratch, or the whole of the value that was placed here
     std::int64_t iteration = 0;        // of `holds`
     bool owns = false;                 // its bytes are its own: no other piece has been written there since
-    bool complete = false;             // written whole by one instruction: `value` and `written` say which
+    bool complete = false;             // written whole by one instruction: `piece`, `value` and `written` say which
     Lane lane = Lane::compute;
+    PieceId piece;
     ValueId value;
     PieceId destroyed_by;
     std::int64_t written = 0;
@@ -104,11 +109,14 @@ class Contents {
     PieceId piece;
   };
 
-  Store& store(PieceId id) { return stores_[static_cast<std::size_t>(id.index)]; }
-  const Store& store(PieceId id) const { return stores_[static_cast<std::size_t>(id.index)]; }
+  // The piece whose content an access of this one takes.
+  PieceId content_of(PieceId id) const { return contents_of_[static_cast<std::size_t>(id.index)]; }
+  Store& store(PieceId id) { return stores_[static_cast<std::size_t>(content_of(id).index)]; }
+  const Store& store(PieceId id) const { return stores_[static_cast<std::size_t>(content_of(id).index)]; }
   std::string label(PieceId id) const { return label_of(graph_, program_.piece(id)); }
   Box held_box(PieceId piece) const;
   bool holds(PieceId piece, const MovingBox& box, std::int64_t iteration) const;
+  bool took_over(PieceId piece, PieceId other) const;
   // What a piece has in parts, which it has from now on if it had nothing.
   static InParts& parts_of(Store& store);
   // Both return a piece whose content this has destroyed, or none.
@@ -122,7 +130,8 @@ class Contents {
 
   const Graph& graph_;
   const Program& program_;
-  std::vector<Store> stores_;
+  std::vector<PieceId> contents_of_;  // by piece: itself, or the one that it takes over part by part
+  std::vector<Store> stores_;         // by piece
   std::pmr::unsynchronized_pool_resource memory_;
   using Owners = std::pmr::map<std::int64_t, Range>;                           // whose content lies where, by begin
   Owners owners_[3] = {Owners(&memory_), Owners(&memory_), Owners(&memory_)};  // by tier

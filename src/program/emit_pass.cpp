@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/takeover.h"
+
 namespace outsize {
 
 PassEmitter::PassEmitter(Emitter& emitter, int pass)
@@ -66,8 +68,7 @@ void PassEmitter::open() {
         whole_[v] = home == Tier::device ? emitter_.place(old).device : emitter_.place(old).lower;
       else
         whole_[v] = emitter_.new_whole_piece(value, home);
-      const bool sums = kind == ValueClass::reduced || sums_when_leaving(value) || !tiles_.stored_disjoint(value);
-      if (kind != ValueClass::gathered && sums) {
+      if (tiles_.begins_at_zero(value)) {
         if (home == Tier::disk && kind == ValueClass::reduced)
           user_error("plan: {} is reduced over the tiles of pass {} and cannot be streamed to disk; stream it to host",
                      graph_.value(value).name, pass_.name);
@@ -86,6 +87,7 @@ void PassEmitter::open() {
     if (largest.empty()) continue;
     carry_[v] = emitter_.new_piece(value, " carry", Tier::device, largest);
   }
+  open_takeovers();
   if (pass_.descending && !pass_.share.empty()) rolls_ = false;
   // Rows that later passes want saved at their own tile boundaries.
   for (std::size_t p = static_cast<std::size_t>(pass_index_) + 1; p < emitter_.plan_.passes.size(); ++p) {
@@ -111,6 +113,18 @@ void PassEmitter::open() {
       saves_.push_back({static_cast<int>(p), value});
     }
   }
+}
+
+// Results that are stored in the bytes of what this pass reads for the last time.
+void PassEmitter::open_takeovers() {
+  std::vector<Takeover> takeovers;
+  if (emitter_.options_.takeovers)
+    takeovers = takeovers_of(tiles_, emitter_.plan_, emitter_.read_later_[static_cast<std::size_t>(pass_index_)]);
+  // What was brought in as a whole is read from there.
+  std::erase_if(takeovers, [&](const Takeover& takeover) { return emitter_.place(takeover.from).device.valid(); });
+  for (const Takeover& takeover : takeovers)
+    emitter_.program_.piece(whole_[static_cast<std::size_t>(takeover.to.index)]).shares = emitter_.place(takeover.from).lower;
+  order_ = order_of_calls(tiles_, takeovers);
 }
 
 void PassEmitter::close() {
@@ -247,7 +261,7 @@ Operand PassEmitter::fetch_flowing(ValueId value, const Box& box) {
 void PassEmitter::tile(const Dims& at) {
   at_ = at;
   locals_.clear();
-  for (int k = 0; k < static_cast<int>(pass_.ops.size()); ++k) call(k);
+  for (const int k : order_) call(k);
 }
 
 void PassEmitter::call(int k) {
@@ -315,7 +329,7 @@ void PassEmitter::settle(ValueId value, const Local* computed) {
   give_carry(value, boxes, piece);
   save_for_later_passes(value, boxes, piece);
   locals_.push_back(piece);
-  leave(value, boxes, piece);
+  leave(value, piece);
 }
 
 void PassEmitter::take_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
@@ -378,16 +392,12 @@ void PassEmitter::save_for_later_passes(ValueId value, const TileBoxes& boxes, c
   }
 }
 
-bool PassEmitter::sums_when_leaving(ValueId value) const {
-  return tiles_.value_class(value) == ValueClass::pushed && tiles_.computed_twice(value);
-}
-
 // A value that a later step reads goes to its whole piece: owned boxes are stored, overlapping contributions are summed.
-void PassEmitter::leave(ValueId value, const TileBoxes& boxes, const Local& piece) {
+void PassEmitter::leave(ValueId value, const Local& piece) {
   const PieceId whole = whole_[static_cast<std::size_t>(value.index)];
   if (!whole) return;
-  const bool sums = sums_when_leaving(value);
-  const Box box = tiles_.value_class(value) == ValueClass::gathered ? boxes.owned : boxes.compute;
+  const bool sums = tiles_.adds_up(value);
+  const Box box = tiles_.stored(value, at_);
   if (box.empty()) return;
   const Operand from = local_operand(piece.piece, value, piece.box, box);
   const Operand to = pass_operand(whole, value, box);

@@ -22,6 +22,7 @@ class PassEmitter {
   };
 
   void open();
+  void open_takeovers();
   void tile(const Dims& at);
   void call(int op_of_pass);
   void close();
@@ -44,8 +45,7 @@ class PassEmitter {
   void take_carry(ValueId value, const TileBoxes& boxes, const Local& piece);
   void give_carry(ValueId value, const TileBoxes& boxes, const Local& piece);
   void save_for_later_passes(ValueId value, const TileBoxes& boxes, const Local& piece);
-  void leave(ValueId value, const TileBoxes& boxes, const Local& piece);
-  bool sums_when_leaving(ValueId value) const;
+  void leave(ValueId value, const Local& piece);
   Dims step_of(ValueId value) const;
   const Local* find_local(ValueId value, const Box& box) const;
 
@@ -55,6 +55,7 @@ class PassEmitter {
   const Pass& pass_;
   PassTiles tiles_;
   std::vector<bool> recompute_;                 // by op of the pass
+  std::vector<int> order_;                      // of ops of the pass, in a tile
   std::vector<PieceId> carry_;                  // by value: the slot its carried rows wait in
   std::vector<PieceId> whole_;                  // by value: where it is stored or accumulated
   std::vector<std::pair<int, ValueId>> saves_;  // (later pass, value) whose carried rows this pass saves

@@ -19,6 +19,9 @@ inline constexpr int kLanes = 6;
 std::string_view name_of(Lane lane);
 
 // A range of bytes of one tier's arena, with a lifetime in program order. It holds one box of one value at a time.
+// A piece may take over the bytes of another (`shares`): at the instruction that reads the one and makes the other, in place; or,
+// where their lives overlap, part by part. Both then hold the same box of values of one type, and an element is the one's until
+// the other is written there.
 struct Piece {
   ValueId value;          // none for workspace
   OpId op;                // of workspace: whose it is
@@ -29,7 +32,7 @@ struct Piece {
   std::int32_t first = -1;  // positions in Program::instructions, both inclusive
   std::int32_t last = -1;
   bool persistent = false;  // lives through the whole program and from step to step
-  PieceId shares;           // in place: the piece whose bytes this one takes over (it has the same offset)
+  PieceId shares;           // the piece whose bytes this one takes over (it has the same offset)
 };
 
 // One access: `box` of the piece's value, which holds `holds` (dense) at that moment.
@@ -102,6 +105,8 @@ struct Program {
 
   const Piece& piece(PieceId id) const { return pieces[static_cast<std::size_t>(id.index)]; }
   Piece& piece(PieceId id) { return pieces[static_cast<std::size_t>(id.index)]; }
+  // Whether it takes over the bytes of another part by part.
+  bool replaces_parts(const Piece& taker) const { return taker.shares && taker.first < piece(taker.shares).last; }
   // The operand that takes `box` of a piece that holds `holds`.
   Operand operand(PieceId piece, const MovingBox& holds, const MovingBox& box) { return {piece, boxes.add(holds), boxes.add(box)}; }
 };

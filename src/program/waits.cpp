@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 #include <memory_resource>
 
@@ -67,7 +68,17 @@ class Owners {
 
 class Deriver {
  public:
-  explicit Deriver(Program& program) : program_(program), pieces_(program.pieces.size()) {}
+  explicit Deriver(Program& program)
+      : program_(program), pieces_(program.pieces.size()), elder_(program.pieces.size(), kNone), younger_(elder_), owner_(elder_) {
+    for (std::size_t p = 0; p < program.pieces.size(); ++p) {
+      owner_[p] = p;
+      if (!program.replaces_parts(program.pieces[p])) continue;
+      const auto from = static_cast<std::size_t>(program.pieces[p].shares.index);
+      elder_[p] = from;
+      younger_[from] = p;
+      owner_[p] = owner_[from];
+    }
+  }
 
   void run() {
     std::size_t loop = 0;
@@ -127,19 +138,22 @@ class Deriver {
       const auto p = static_cast<std::size_t>(id.index);
       Accesses& accesses = pieces_[p];
       if (loop) touched_.push_back(p);
-      if (!accesses.owns) {
-        owners_[static_cast<std::size_t>(piece.tier)].take(piece.offset, piece.offset + piece.bytes, p, [&](std::size_t other) {
-          depend_on_all(pieces_[other], lane, need);
+      // Of those that hold parts of the same bytes the eldest stands for all.
+      if (const std::size_t owner = owner_[p]; !pieces_[owner].owns) {
+        owners_[static_cast<std::size_t>(piece.tier)].take(piece.offset, piece.offset + piece.bytes, owner, [&](std::size_t other) {
+          for (std::size_t part = other; part != kNone; part = younger_[part]) depend_on_all(pieces_[part], lane, need);
           pieces_[other].owns = false;
         });
-        accesses.owns = true;
+        pieces_[owner].owns = true;
       }
       if (write) {
         depend_on_all(accesses, lane, need);
+        if (elder_[p] != kNone) depend_on_all(pieces_[elder_[p]], lane, need);
         accesses.read = {};
         accesses.writer_lane = lane;
         accesses.written = ordinal;
       } else {
+        // What takes over its bytes has been written elsewhere in them.
         depend_on_write(accesses, lane, need);
         accesses.read[static_cast<std::size_t>(lane)] = ordinal;
       }
@@ -168,8 +182,13 @@ class Deriver {
     instruction.waits.push_back(wait);
   }
 
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
   Program& program_;
   std::vector<Accesses> pieces_;
+  std::vector<std::size_t> elder_;    // by piece: the one whose bytes it takes over part by part, …
+  std::vector<std::size_t> younger_;  // … the one that takes over its own …
+  std::vector<std::size_t> owner_;    // … and the eldest of them all
   std::array<Owners, 3> owners_;
   std::vector<std::size_t> touched_;  // in the loop at hand
   Ordinals issued_{};

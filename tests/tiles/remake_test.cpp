@@ -101,8 +101,9 @@ TEST(Remake, IsChosenWhereCopiesTakeLonger) {
   for (const std::string planner : {"sft", "2ps-h"}) {
     device.link_in = device.link_out = 1e13;
     const Prepared fast = prepare_by(step, *backend, device, planner, budgets);
-    EXPECT_EQ(print_plan(step.graph, fast.plan),
-              print_plan(step.graph, prepare_by(step, *backend, device, planner + ":remake=none", budgets).plan));
+    const Prepared copied = prepare_by(step, *backend, device, planner + ":remake=none", budgets);
+    EXPECT_LE(made_again(step.graph, fast), made_again(step.graph, copied)) << planner;
+    EXPECT_LE(fast.predicted.seconds, copied.predicted.seconds * 1.05) << planner;  // about as long, where the host holds less
     device.link_in = device.link_out = 1e9;
     const Prepared slow = prepare_by(step, *backend, device, planner, budgets);
     const Prepared stored = prepare_by(step, *backend, device, planner + ":remake=none", budgets);
