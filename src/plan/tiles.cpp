@@ -312,10 +312,12 @@ void PassTiles::demand(int dim, Line& line, bool reductions) const {
         if (dim_of(output, dim) != kNoDim || dim_of(op.outputs[0], dim) == kNoDim)
           range = hull(range, line.of[slot(output)][i].compute);
       // Other outputs may be wider: parts of a split, which is made whole along its axis. What has no such dimension is made in
-      // every tile.
+      // every tile, from some of the first output at least (the moments of a norm whose features are cut).
       const Interval of_first{0, extent(op.outputs[0], dim)};
       const bool of_other_rows = !range.empty() && intersect(range, of_first).empty();
       range = of_other_rows || dim_of(op.outputs[0], dim) == kNoDim ? of_first : intersect(range, of_first);
+      const auto lacks_it = [&](ValueId output) { return dim_of(output, dim) == kNoDim; };
+      if (range.empty() && std::any_of(op.outputs.begin(), op.outputs.end(), lacks_it)) range = {0, 1};
       line.driving[k][i] = range;
       if (range.empty()) continue;
       const CallBoxes boxes = op.def->gather(here, whole_with(op.outputs[0], dim, range));
