@@ -473,9 +473,9 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       if (end == 0) break;
     }
   };
-  const auto consider_all = [&](Stream stream) {
+  const auto consider_all = [&](Stream stream, const std::vector<std::int64_t>& until) {
     if (search.layers == 0 && has_tokens) consider_ops(ops_of_largest(graph), no_cuts, stream);
-    for (const std::int64_t end : layers) {
+    for (const std::int64_t end : until) {
       consider_layers(end, {}, stream);
       if (!search.checkpoints) continue;
       consider_layers(end, ends, stream);
@@ -488,8 +488,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       }
     }
   };
-  std::vector<Stream> streams{first};
-  if (!search.stream) streams.insert(streams.end(), {Stream::inputs, Stream::none});
+  const std::vector<Stream> streams = search.stream ? std::vector{first} : std::vector{first, Stream::inputs, Stream::none};
   const auto consider_whole = [&] {
     if (search.layers == 0 && search.whole) consider_layers(0, {}, first);
     return best.has_value();
@@ -503,16 +502,20 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     if (best && remake == Remake::none)
       consider(Tiling(best_tiling), stream);
     else if (stream == first || host_lacks || remake != Remake::none)
-      consider_all(stream);
+      consider_all(stream, layers);
   }
-  // To make values again helps where they lack room, or where copies take longer than ops.
+  // To make values again helps where they lack room, or where copies take longer than ops. It is in the last layers that it pays,
+  // so all layers are tiled. What stores nothing asks for the least room: where that is too much, so is the rest.
+  const auto make_again = [&](Remake next) {
+    remake = next;
+    for (const Stream stream : streams) consider_all(stream, {layers.back()});
+  };
   double once = 0;
   for (const double seconds : costs_of(request).seconds) once += seconds;
-  for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all}) {
-    if (search.remake || (best && best->seconds < once * kAbout)) break;
-    remake = next;
-    for (const Stream stream : streams) consider_all(stream);
-  }
+  const auto is_fast = [&] { return best && best->seconds < once * kAbout; };
+  if (!search.remake && !is_fast()) make_again(Remake::all);
+  for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward})
+    if (!search.remake && best && !is_fast()) make_again(next);
   // Weights leave the device only where nothing else helps: they are read again in every step.
   constexpr std::int64_t kParts = 8;
   const std::int64_t much = limit_of(request) / kParts;
@@ -521,7 +524,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   if (!best && !weights_from(request, plan_of(graph, untiled, ""), much).empty()) {
     remake = search.remake.value_or(Remake::none);
     split_from = much;
-    if (!consider_whole()) consider_all(first);
+    if (!consider_whole()) consider_all(first, layers);
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
   if (!best)
