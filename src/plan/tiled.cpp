@@ -473,9 +473,9 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       if (end == 0) break;
     }
   };
-  const auto consider_all = [&](Stream stream, const std::vector<std::int64_t>& until) {
+  const auto consider_all = [&](Stream stream) {
     if (search.layers == 0 && has_tokens) consider_ops(ops_of_largest(graph), no_cuts, stream);
-    for (const std::int64_t end : until) {
+    for (const std::int64_t end : layers) {
       consider_layers(end, {}, stream);
       if (!search.checkpoints) continue;
       consider_layers(end, ends, stream);
@@ -502,20 +502,24 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     if (best && remake == Remake::none)
       consider(Tiling(best_tiling), stream);
     else if (stream == first || host_lacks || remake != Remake::none)
-      consider_all(stream, layers);
+      consider_all(stream);
   }
-  // To make values again helps where they lack room, or where copies take longer than ops. It is in the last layers that it pays,
-  // so all layers are tiled. What stores nothing asks for the least room: where that is too much, so is the rest.
-  const auto make_again = [&](Remake next) {
+  // To make values again helps where they lack room, or where copies take longer than ops; all layers are tiled then. Where it does
+  // not lower what lacks, another tiling will not either.
+  const auto make_again = [&](Remake next, Stream stream) {
     remake = next;
-    for (const Stream stream : streams) consider_all(stream, {layers.back()});
+    consider_layers(layers.back(), {}, stream);
+    if (search.checkpoints) consider_layers(layers.back(), ends, stream);
   };
   double once = 0;
   for (const double seconds : costs_of(request).seconds) once += seconds;
-  const auto is_fast = [&] { return best && best->seconds < once * kAbout; };
-  if (!search.remake && !is_fast()) make_again(Remake::all);
-  for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward})
-    if (!search.remake && best && !is_fast()) make_again(next);
+  const auto is_done = [&] { return search.remake || (best && best->seconds < once * kAbout); };
+  const std::int64_t lacked = least, host_lacked = least_host;
+  if (!is_done()) make_again(Remake::backward, first);
+  if (best || least < lacked || least_host < host_lacked)
+    for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
+      for (const Stream stream : streams)
+        if (!is_done()) make_again(next, stream);
   // Weights leave the device only where nothing else helps: they are read again in every step.
   constexpr std::int64_t kParts = 8;
   const std::int64_t much = limit_of(request) / kParts;
@@ -524,7 +528,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   if (!best && !weights_from(request, plan_of(graph, untiled, ""), much).empty()) {
     remake = search.remake.value_or(Remake::none);
     split_from = much;
-    if (!consider_whole()) consider_all(first, layers);
+    if (!consider_whole()) consider_all(first);
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
   if (!best)
