@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 
 #include "base/bytes.h"
 #include "graph/opdef.h"
@@ -42,21 +43,20 @@ class SftPlanner {
 
   Plan make() {
     const std::optional<Remake> given = remake_of(request_.options);
-    for (const std::int64_t capacity : capacities()) {
-      if (!divide(capacity)) continue;
-      const std::vector<Stored> all_stored = tiling_of_segments(Remake::none).stored;
-      for (const Remake remake : {Remake::none, Remake::cheaper, Remake::once, Remake::backward, Remake::all}) {
-        if (given && remake != *given) continue;
-        const Tiling tiling = tiling_of_segments(remake);
-        if (!given && remake != Remake::none && tiling.stored == all_stored) continue;  // nothing waits that could be made again
-        for (const TiledChoice::Stream stream : {TiledChoice::Stream::none, TiledChoice::Stream::inputs, TiledChoice::Stream::all})
-          if (consider(choice_of(tiling, stream, false))) {
-            fastest_capacity_ = capacity;
-            fastest_stream_ = stream;
-            fastest_remake_ = remake;
-          }
-      }
-    }
+    const std::vector<std::int64_t> all = capacities();
+    for (const std::int64_t capacity : all) consider_all(capacity, given.value_or(Remake::none));
+    // To make values again helps where they lack room, or where copies take longer than ops: with the segments that were best, and
+    // some of the others.
+    double once = 0;
+    for (const double seconds : costs_of(request_).seconds) once += seconds;
+    constexpr double kAbout = 1.05;
+    const auto is_done = [&] { return given || (fastest_ && fastest_->seconds < once * kAbout); };
+    constexpr std::size_t kFew = 12;
+    std::set<std::int64_t, std::greater<>> few{fastest_ ? fastest_capacity_ : all.back(), all.back()};
+    for (std::size_t i = 0; i < kFew; ++i) few.insert(all[i * all.size() / kFew]);
+    for (const std::int64_t capacity : few)
+      for (const Remake remake : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
+        if (!is_done()) consider_all(capacity, remake);
     if (!fastest_ && !worst_) {  // nothing could be cut: whole values say what is missing
       divide(std::numeric_limits<std::int64_t>::max());
       consider(choice_of(tiling_of_segments(Remake::none), TiledChoice::Stream::none, false));
@@ -70,6 +70,20 @@ class SftPlanner {
   }
 
  private:
+  // The segments of a capacity, with each choice of what is streamed.
+  void consider_all(std::int64_t capacity, Remake remake) {
+    if (!divide(capacity)) return;
+    const Tiling tiling = tiling_of_segments(remake);
+    // Where nothing waits that could be made again, there is nothing new.
+    if (remake != Remake::none && !remake_of(request_.options) && tiling.stored == tiling_of_segments(Remake::none).stored) return;
+    for (const TiledChoice::Stream stream : {TiledChoice::Stream::none, TiledChoice::Stream::inputs, TiledChoice::Stream::all})
+      if (consider(choice_of(tiling, stream, false))) {
+        fastest_capacity_ = capacity;
+        fastest_stream_ = stream;
+        fastest_remake_ = remake;
+      }
+  }
+
   std::int64_t bytes_of(ValueId value) const {
     return stored_bytes(request_.storage, graph_.value(value).type, graph_.value(value).type.shape);
   }
