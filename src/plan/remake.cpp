@@ -176,6 +176,13 @@ std::optional<Remake> remake_of(const PlannerOptions& options) {
                               : Remake::all;
 }
 
+bool remaking_may_gain(const PlanRequest& request, double seconds) {
+  constexpr double kAbout = 1.05;
+  double once = 0;
+  for (const double of_op : costs_of(request).seconds) once += of_op;
+  return seconds >= once * kAbout;
+}
+
 std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake) {
   if (remake == Remake::cheaper) return CheaperStores(request, tiling).decide();
   const Stored how = remake == Remake::none       ? Stored::always

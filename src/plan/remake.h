@@ -24,6 +24,9 @@ inline constexpr PlannerOption kRemake{.name = "remake",
 // As the user gave it, or nothing.
 std::optional<Remake> remake_of(const PlannerOptions& options);
 
+// Whether a plan that stores all and takes so long leaves anything to gain: it takes more than a twentieth longer than its ops.
+bool remaking_may_gain(const PlanRequest& request, double seconds);
+
 // `Tiling::stored` of ops that are tiled and cut so.
 std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake);
 

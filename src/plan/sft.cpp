@@ -47,16 +47,12 @@ class SftPlanner {
     for (const std::int64_t capacity : all) consider_all(capacity, given.value_or(Remake::none));
     // To make values again helps where they lack room, or where copies take longer than ops: with the segments that were best, and
     // some of the others.
-    double once = 0;
-    for (const double seconds : costs_of(request_).seconds) once += seconds;
-    constexpr double kAbout = 1.05;
-    const auto is_done = [&] { return given || (fastest_ && fastest_->seconds < once * kAbout); };
     constexpr std::size_t kFew = 12;
     std::set<std::int64_t, std::greater<>> few{fastest_ ? fastest_capacity_ : all.back(), all.back()};
     for (std::size_t i = 0; i < kFew; ++i) few.insert(all[i * all.size() / kFew]);
     for (const std::int64_t capacity : few)
       for (const Remake remake : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
-        if (!is_done()) consider_all(capacity, remake);
+        if (!given && (!fastest_ || remaking_may_gain(request_, fastest_->seconds))) consider_all(capacity, remake);
     if (!fastest_ && !worst_) {  // nothing could be cut: whole values say what is missing
       divide(std::numeric_limits<std::int64_t>::max());
       consider(choice_of(tiling_of_segments(Remake::none), TiledChoice::Stream::none, false));

@@ -511,9 +511,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     consider_layers(layers.back(), {}, stream);
     if (search.checkpoints) consider_layers(layers.back(), ends, stream);
   };
-  double once = 0;
-  for (const double seconds : costs_of(request).seconds) once += seconds;
-  const auto is_done = [&] { return search.remake || (best && best->seconds < once * kAbout); };
+  const auto is_done = [&] { return search.remake || (best && !remaking_may_gain(request, best->seconds)); };
   const std::int64_t lacked = least, host_lacked = least_host;
   if (!is_done()) make_again(Remake::backward, first);
   if (best || least < lacked || least_host < host_lacked)
