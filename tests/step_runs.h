@@ -143,6 +143,12 @@ inline double relative_error(const std::vector<double>& found, const std::vector
   return std::sqrt(difference / std::max(norm, 1e-12 * static_cast<double>(found.size())));
 }
 
+inline double root_mean_square(const std::vector<double>& numbers) {
+  double sum = 0;
+  for (const double number : numbers) sum += number * number;
+  return std::sqrt(sum / static_cast<double>(numbers.size()));
+}
+
 inline double relative_error(DType dtype, const std::vector<std::byte>& found, const std::vector<std::byte>& expected) {
   return relative_error(as_doubles(dtype, found), as_doubles(dtype, expected));
 }

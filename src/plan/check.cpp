@@ -129,8 +129,7 @@ class Checker {
     const Op& op = graph_.op(id);
     ++runs_[static_cast<std::size_t>(id.index)];
     for (ValueId output : op.outputs) at(where, output) = true;
-    for (const InPlacePair& update : op.updates)
-      at(replaced_, op.inputs[static_cast<std::size_t>(update.input)]) = true;
+    for (const InPlacePair& update : op.updates) at(replaced_, op.inputs[static_cast<std::size_t>(update.input)]) = true;
   }
 
   // Inside a pass a value may also come by windows from its home in a lower tier; what the pass makes stays, if anything reads it

@@ -76,8 +76,13 @@ inline constexpr PlannerOption kLrcnnCut{"cut",
                                          0,
                                          "samples|rows"};
 inline constexpr PlannerOption kLrcnnStream{
-    "stream", PlannerOption::Kind::word, "", "maps between passes that wait in host memory; else what is fastest", 0,
-    0,        "none|inputs|all"};
+    "stream",
+    PlannerOption::Kind::word,
+    "",
+    "maps between passes that wait in host memory (none: nor do weights); else what is fastest",
+    0,
+    0,
+    "none|inputs|all"};
 
 inline std::vector<PlannerOption> lrcnn_options() { return {kLrcnnRows, kLrcnnLayers, kLrcnnCut, kLrcnnStream, kRemake}; }
 

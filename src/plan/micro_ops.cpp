@@ -30,8 +30,8 @@ const PassCost& MicroOps::cost(OpId op, const Pieces& pieces) {
     pass.ops = {op};
     pass.driver = driver(op);
     mark(graph_.op(op).outputs, true);
-    const auto roles = std::make_shared<const PassRoles>(graph_, pass, read_later_);
-    known->second = cost_of_pass(request_, plan_, roles, extents(pass.driver, pieces));
+    TileLines lines(std::make_shared<const PassRoles>(graph_, pass, read_later_));
+    known->second = cost_of_pass(request_, plan_, lines, extents(pass.driver, pieces));
     mark(graph_.op(op).outputs, false);
   }
   return known->second;
@@ -53,9 +53,9 @@ SplitRun MicroOps::run(const std::vector<OpId>& ops, const Pieces& pieces, const
   const Dims size = extents(made.pass.driver, pieces);
   made.pass.cuts = cuts_of(graph_.value(made.pass.driver).type.shape, size);
   mark(made.makes, true);
-  const auto roles = std::make_shared<const PassRoles>(graph_, made.pass, read_later_);
-  const std::vector<std::int64_t> workspace = workspace_of_pass(request_, roles, size);
-  const PassCost cost = cost_of_pass(request_, plan_, roles, size, request_.workspace ? &workspace : nullptr);
+  TileLines lines(std::make_shared<const PassRoles>(graph_, made.pass, read_later_));
+  const std::vector<std::int64_t> workspace = workspace_of_pass(request_, lines, size);
+  const PassCost cost = cost_of_pass(request_, plan_, lines, size, request_.workspace ? &workspace : nullptr);
   mark(made.makes, false);
   made.bytes = cost.bytes;
   made.seconds = std::max(cost.compute_seconds, cost.copy_seconds);

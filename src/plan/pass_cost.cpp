@@ -170,10 +170,9 @@ struct FewTiles {
 
 }  // namespace
 
-std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const std::shared_ptr<const PassRoles>& roles,
-                                            const Dims& extents) {
-  const FewTiles few(*roles, extents);
-  const PassTiles tiles(roles, few.pass);
+std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, TileLines& lines, const Dims& extents) {
+  const FewTiles few(*lines.roles(), extents);
+  const PassTiles tiles(lines, few.pass);
   const Dims middle = few.typical();
   std::vector<std::int64_t> workspace(few.pass.ops.size(), 0);
   for (std::size_t k = 0; k < workspace.size(); ++k)
@@ -182,11 +181,11 @@ std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const st
   return workspace;
 }
 
-PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
-                      const Dims& extents, const std::vector<std::int64_t>* workspace) {
-  const Dims& shape = request.graph.value(roles->pass().driver).type.shape;
-  const FewTiles few(*roles, extents);
-  const PassTiles tiles(roles, few.pass);
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& lines, const Dims& extents,
+                      const std::vector<std::int64_t>* workspace) {
+  const Dims& shape = request.graph.value(lines.roles()->pass().driver).type.shape;
+  const FewTiles few(*lines.roles(), extents);
+  const PassTiles tiles(lines, few.pass);
   const TileCost one(request, plan, tiles, workspace);
   PassCost total;
   std::int64_t carried = 0;
@@ -215,10 +214,10 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::s
   return total;
 }
 
-std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
-                           const Dims& extents, const std::vector<std::int64_t>* workspace) {
-  const FewTiles few(*roles, extents);
-  const PassTiles tiles(roles, few.pass);
+std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, TileLines& lines, const Dims& extents,
+                           const std::vector<std::int64_t>* workspace) {
+  const FewTiles few(*lines.roles(), extents);
+  const PassTiles tiles(lines, few.pass);
   const TileCost one(request, plan, tiles, workspace);
   return one.of(few.typical()).bytes + one.carried(few.typical());
 }

@@ -24,16 +24,15 @@ std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& ex
 // What a pass costs in tiles of these extents of its driver; reckoned from the first, a middle and the last tile of each dimension,
 // with the plan's homes. `workspace`: of a tile's calls, by op of the pass; where it is not known it is taken in proportion to that
 // of whole values. Throws UserError where the pass cannot be tiled so.
-PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
-                      const Dims& extents, const std::vector<std::int64_t>* workspace = nullptr);
+PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& lines, const Dims& extents,
+                      const std::vector<std::int64_t>* workspace = nullptr);
 
 // PassCost::bytes reckoned from a middle tile alone, with less work: those at the borders seldom ask for more.
-std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, const std::shared_ptr<const PassRoles>& roles,
-                           const Dims& extents, const std::vector<std::int64_t>* workspace = nullptr);
+std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, TileLines& lines, const Dims& extents,
+                           const std::vector<std::int64_t>* workspace = nullptr);
 
 // The workspace that the backend says the calls of a middle tile need, by op of the pass.
-std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, const std::shared_ptr<const PassRoles>& roles,
-                                            const Dims& extents);
+std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, TileLines& lines, const Dims& extents);
 
 // The bytes of a tier during each step of a plan beside what passes hold in tiles: of the device weights and states, inputs, values
 // that whole ops make and read, results of passes that have their home there, accumulators; of a lower tier what lives there.

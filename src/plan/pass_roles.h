@@ -47,6 +47,15 @@ class PassRoles {
   // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
   static constexpr int kNoDim = -1;
   int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
+  // What the value has along it; 1 where it has none.
+  std::int64_t extent(ValueId value, int dim) const {
+    const int own = dim_of(value, dim);
+    return own == kNoDim ? 1 : graph_.value(value).type.shape[own];
+  }
+  // Whether a value is what runs down from the driver: itself, or a gradient pushed or fronted.
+  bool flows(ValueId value) const {
+    return value == pass_.driver || value_class(value) == ValueClass::pushed || value_class(value) == ValueClass::fronted;
+  }
 
  private:
   static std::size_t index(ValueId value) { return static_cast<std::size_t>(value.index); }

@@ -57,12 +57,14 @@ const std::vector<Planner>& planners() {
       {"sft",
        "values too large for the memory exist in tiles only, between smaller ones that are stored",
        plan_sft,
-       {kSftTiles, kSftGrid, kSftCapacity, kRemake}},
+       {kSftTiles, kSftGrid, kSftCapacity, kRemake},
+       true},
       {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", plan_overl,
-       lrcnn_options()},
-      {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps, lrcnn_options()},
-      {"overl-h", "as overl, with checkpoints between regions", plan_overl_h, lrcnn_options()},
-      {"2ps-h", "as 2ps, with checkpoints between regions", plan_two_ps_h, lrcnn_options()},
+       lrcnn_options(), true},
+      {"2ps", "the first layers run in rows or samples; rows that two tiles need are computed once", plan_two_ps, lrcnn_options(),
+       true},
+      {"overl-h", "as overl, with checkpoints between regions", plan_overl_h, lrcnn_options(), true},
+      {"2ps-h", "as 2ps, with checkpoints between regions", plan_two_ps_h, lrcnn_options(), true},
   };
   return all;
 }

@@ -42,6 +42,7 @@ struct Planner {
   std::string_view help;
   Plan (*make)(const PlanRequest& request);
   std::vector<PlannerOption> options = {};
+  bool refuses_less = false;  // what it refuses, it refuses with fewer bytes too
 };
 
 // All planners, in the order of `outsize compare`.

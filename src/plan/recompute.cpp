@@ -230,8 +230,7 @@ class Recomputation {
       std::int64_t last = -1;
       for (ValueId input : op.inputs)
         if (const OpId producer = graph_.value(input).producer) last = std::max(last, ran[at(producer.index)]);
-      for (const InPlacePair& pair : op.updates)
-        last = std::max(last, read[at(op.inputs[at(pair.input)].index)]);
+      for (const InPlacePair& pair : op.updates) last = std::max(last, read[at(op.inputs[at(pair.input)].index)]);
       ran[at(id.index)] = last;
       after[at(last + 1)].push_back(id);
     }

@@ -22,6 +22,8 @@ struct Tiling {
   std::vector<bool> tiled;     // by op: runs in a pass; the others run on whole values
   std::vector<bool> cuts;      // by value: nothing reads it before the pass that makes it is over
   std::vector<Stored> stored;  // by value. Cuts, results of reductions and what runs on whole values read are always stored
+
+  auto operator<=>(const Tiling&) const = default;
 };
 
 // The number of the pass each op runs in, or before which it runs on whole values: the smallest that dependences allow. A reduction

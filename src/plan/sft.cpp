@@ -84,13 +84,14 @@ class SftPlanner {
     return stored_bytes(request_.storage, graph_.value(value).type, graph_.value(value).type.shape);
   }
 
-  // What counts as fitting: the memory itself, as the paper has it, and every size below it, since what fits alone may not fit with
-  // all else.
+  // What counts as fitting: the memory itself, as the paper has it, and every size below it down to nothing, since what fits alone
+  // may not fit with all else.
   std::vector<std::int64_t> capacities() const {
     if (request_.options.has(kSftCapacity)) return {static_cast<std::int64_t>(request_.options.number(kSftCapacity) * 1024 * 1024)};
     const std::int64_t memory = request_.device_budget == 0 ? std::numeric_limits<std::int64_t>::max() : request_.device_budget;
     std::vector<std::int64_t> all{memory};
     if (request_.device_budget == 0) return all;
+    all.push_back(0);
     for (const std::int64_t bytes : made_)
       if (bytes < memory) all.push_back(bytes);
     std::sort(all.begin(), all.end(), std::greater<>());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <tuple>
 
 #include "base/bytes.h"
 #include "graph/opdef.h"
@@ -196,13 +198,13 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
 
 bool PassTrial::fits(const Dims& extents) {
   extents_ = extents;
-  cost_ = cost_of_pass(request_, plan_, roles_, extents_, workspace_.empty() ? nullptr : &workspace_);
+  cost_ = cost_of_pass(request_, plan_, lines_, extents_, workspace_.empty() ? nullptr : &workspace_);
   least_ = std::min(least_, cost_.bytes);
   return limit_ <= 0 || cost_.bytes <= limit_;
 }
 
-bool PassTrial::may_fit(const Dims& extents) const {
-  return limit_ <= 0 || typical_bytes(request_, plan_, roles_, extents, workspace_.empty() ? nullptr : &workspace_) <= limit_;
+bool PassTrial::may_fit(const Dims& extents) {
+  return limit_ <= 0 || typical_bytes(request_, plan_, lines_, extents, workspace_.empty() ? nullptr : &workspace_) <= limit_;
 }
 
 int PassTrial::weight_dim() const { return outsize::weight_dim(graph(), plan_, pass()); }
@@ -434,7 +436,9 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   constexpr double kAbout = 1.05;
   using Stream = TiledChoice::Stream;
   const Stream first = search.stream.value_or(Stream::all);
+  std::set<std::tuple<Tiling, Stream, std::int64_t>> tried;
   const auto consider = [&](const Tiling& tiling, Stream stream) {
+    if (!tried.emplace(tiling, stream, split_from).second) return;
     TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut, .split_from = split_from};
     if (best) choice.most_seconds = best->seconds * kAbout;
     choice.most_needed = best || stream != first ? 0 : least;
@@ -518,14 +522,18 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
       for (const Stream stream : streams)
         if (!is_done()) make_again(next, stream);
-  // Weights leave the device only where nothing else helps: they are read again in every step.
+  // Weights leave the device only where nothing else helps: they are read again in every step. The large ones first, then all.
   constexpr std::int64_t kParts = 8;
-  const std::int64_t much = limit_of(request) / kParts;
   const std::vector<bool> none_tiled(static_cast<std::size_t>(graph.op_count()), false);
-  const Tiling untiled = tiling_of(request, none_tiled, no_cuts, Remake::none);
-  if (!best && !weights_from(request, plan_of(graph, untiled, ""), much).empty()) {
+  const Plan untiled = plan_of(graph, tiling_of(request, none_tiled, no_cuts, Remake::none), "");
+  std::vector<ValueId> split;
+  for (const std::int64_t bytes : {limit_of(request) / kParts, std::int64_t{1}}) {
+    if (best || search.stream == Stream::none) break;
+    std::vector<ValueId> weights = weights_from(request, untiled, bytes);
+    if (weights == split) continue;
+    split = std::move(weights);
     remake = search.remake.value_or(Remake::none);
-    split_from = much;
+    split_from = bytes;
     if (!consider_whole()) consider_all(first);
   }
   if (!best && at_peak) refuse_budget(request, planner, least, at_peak);

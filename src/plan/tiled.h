@@ -17,10 +17,10 @@ class PassTrial {
  public:
   // `limit`: bytes; 0: no limit. `read_later`, and what is thrown: as PassRoles.
   PassTrial(const PlanRequest& request, const Plan& plan, const Pass& pass, const std::vector<bool>& read_later, std::int64_t limit)
-      : request_(request), plan_(plan), roles_(std::make_shared<const PassRoles>(request.graph, pass, read_later)), limit_(limit) {}
+      : request_(request), plan_(plan), lines_(std::make_shared<const PassRoles>(request.graph, pass, read_later)), limit_(limit) {}
 
   const Graph& graph() const { return request_.graph; }
-  const Pass& pass() const { return roles_->pass(); }
+  const Pass& pass() const { return lines_.roles()->pass(); }
   // Of the driver, which the tiles cut.
   const ValueType& driver() const { return graph().value(pass().driver).type; }
   std::int64_t limit() const { return limit_; }
@@ -30,9 +30,9 @@ class PassTrial {
   // Whether tiles of these extents of the driver are within the limit.
   bool fits(const Dims& extents);
   // Whether those inside are: a quick look, which nothing is learned from.
-  bool may_fit(const Dims& extents) const;
+  bool may_fit(const Dims& extents);
   // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on.
-  void learn_workspace() { workspace_ = workspace_of_pass(request_, roles_, extents_); }
+  void learn_workspace() { workspace_ = workspace_of_pass(request_, lines_, extents_); }
 
   // Of the tiles tried last.
   const Dims& extents() const { return extents_; }
@@ -44,7 +44,7 @@ class PassTrial {
  private:
   const PlanRequest& request_;
   const Plan& plan_;
-  const std::shared_ptr<const PassRoles> roles_;
+  TileLines lines_;
   const std::int64_t limit_;
   std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
   Dims extents_;

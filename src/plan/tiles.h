@@ -6,7 +6,7 @@
 
 #include "graph/opdef.h"
 #include "ops/kernel.h"
-#include "plan/pass_roles.h"
+#include "plan/tile_lines.h"
 
 namespace outsize {
 
@@ -24,9 +24,9 @@ class PassTiles {
  public:
   // `read_later`, and what is thrown: as PassRoles.
   PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later)
-      : PassTiles(std::make_shared<const PassRoles>(graph, pass, read_later), pass) {}
-  // `pass` is the one of the roles but for its cuts.
-  PassTiles(std::shared_ptr<const PassRoles> roles, const Pass& pass);
+      : PassTiles(TileLines(std::make_shared<const PassRoles>(graph, pass, read_later)), pass) {}
+  // `pass` is the one of the lines but for its cuts.
+  PassTiles(TileLines& lines, const Pass& pass);
 
   const Graph& graph() const { return graph_; }
   const Pass& pass() const { return pass_; }
@@ -59,7 +59,7 @@ class PassTiles {
   // That call, with the box in which it applies what must be applied once (OpDef::has_owned_terms).
   Call call_at(int op_of_pass, const Dims& tile) const;
   // Whether a value is what runs down from the driver: itself, or a gradient pushed or fronted.
-  bool flows(ValueId value) const;
+  bool flows(ValueId value) const { return roles_->flows(value); }
   // The part of such a value that the ops downstream take in the tile; the rest of what is present is another tile's to take.
   Box flowing(ValueId value, const Dims& tile) const;
   // Whether the tiles together compute all of `box`.
@@ -77,34 +77,14 @@ class PassTiles {
   std::int64_t step(ValueId value, const Dims& tile) const;
 
  private:
-  struct Intervals {
-    Interval need, compute, carry, owned;
-  };
-  // values × tiles of one dimension
-  struct Line {
-    std::vector<std::vector<Intervals>> of;      // by slot of the value, then tile
-    std::vector<std::vector<Interval>> driving;  // by op of the pass, then tile
-  };
-
+  PassTiles(TileLines&& lines, const Pass& pass) : PassTiles(lines, pass) {}
   void check_reductions() const;
   bool computed_twice(ValueId value) const;
   bool stored_disjoint(ValueId value) const;
-  std::int64_t extent(ValueId value, int dim) const;
-  Line make_line(int dim) const;
-  CallBoxes push_part(const OpSite& here, int dim, Interval range) const;
-  void push_phase(int dim, Line& line) const;
-  void demand_phase(int dim, Line& line) const;
-  void demand(int dim, Line& line, bool reductions) const;
-  void join_outputs(int dim, Line& line, const Op& op) const;
-  void settle_gathered(int dim, Line& line, ValueId value) const;
-  std::vector<Interval> owned_ranges(int dim, const std::vector<Intervals>& tiles, std::int64_t extent) const;
-  void settle_gradient(int dim, Line& line, ValueId value, bool owned_terms) const;
-  void settle_fronts(Line& line) const;
-  Interval furthest(int dim, const Op& op, const Line& line, std::int64_t tile, std::int64_t from) const;
   void check_updates() const;
-  Box whole_with(ValueId value, int dim, Interval range) const;
   OpSite site(int op_of_pass) const { return {graph_, graph_.op(pass_.ops[static_cast<std::size_t>(op_of_pass)])}; }
   bool same_up_to_step(const Dims& a, const Dims& b) const;
+  const TileLine& line(int dim) const { return *lines_[static_cast<std::size_t>(dim)]; }
   bool calls_move_alike(const Dims& a, const Dims& b) const;
 
   std::shared_ptr<const PassRoles> roles_;
@@ -112,7 +92,7 @@ class PassTiles {
   const Pass& pass_;
   Dims grid_;
   int fast_dim_ = 0;
-  std::vector<Line> lines_;  // by dimension of the driver
+  std::vector<std::shared_ptr<const TileLine>> lines_;  // by dimension of the driver
 };
 
 // For each pass of the plan, the values that a later step reads (or the graph puts out) before they are made again.

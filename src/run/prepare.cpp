@@ -89,6 +89,7 @@ class Planning {
     for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
       const std::optional<Plan> plan = ask(asked);
       if (plan && fits(*plan)) return;
+      if (!plan && attempt == 0 && planner_->refuses_less) throw *refusal_;
       if (!plan) break;
       if (!options_.plan_text.empty() || budget == 0) throw *refusal_;
       if (attempt < kTightenings) {
@@ -171,7 +172,7 @@ class Planning {
       const std::optional<Plan> plan = ask(bytes);
       if (!plan) {
         refused = bytes;
-        if (accepted > 0 || ++refusals == kRefusals) break;
+        if (accepted > 0 || planner_->refuses_less || ++refusals == kRefusals) break;
         continue;
       }
       accepted = bytes;

@@ -8,6 +8,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "plan/planner.h"
 #include "run/prepare.h"
 #include "run/trainer.h"
 
@@ -137,6 +138,39 @@ TEST(OneBudget, LowersVgg16OfAHundredThousandRows) {
   EXPECT_LE(prepared.program.peak_bytes[0], options.budgets.device);
   EXPECT_GT(figures_of(step.graph, prepared).tiles, 500);
   EXPECT_LT(prepared.program.instructions.size(), 100000);
+}
+
+// What such a planner refuses is not asked for again with less.
+TEST(Refusals, StandForFewerBytes) {
+  const std::vector<std::pair<std::string, ModelOptions>> models{
+      {"resnet18", {.batch = 4, .image_height = 32, .image_width = 32, .classes = 10, .width = 0.25}},
+      {"vgg16", {.batch = 2, .image_height = 32, .image_width = 32, .classes = 10, .width = 0.125}},
+      {"gpt2", {.batch = 2, .sequence = 32, .classes = 100, .width = 0.09}}};
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  const Profile profile{find_device("cpu"), {}};
+  int refusals = 0;
+  for (const auto& [name, options] : models) {
+    const StepGraph step = step_of(name, options);
+    const auto keep = static_cast<double>(prepare(step.graph, *backend, profile, {.planner = "keep"}).program.peak_bytes[0]);
+    for (const Planner& planner : planners()) {
+      if (!planner.refuses_less) continue;
+      std::int64_t refused = 0;
+      for (double budget = keep; budget > keep / 100; budget *= 0.75) {
+        const PlanRequest request{.graph = step.graph,
+                                  .profile = profile,
+                                  .storage = backend->storage(),
+                                  .device_budget = static_cast<std::int64_t>(budget)};
+        try {
+          planner.make(request);
+          EXPECT_EQ(refused, 0) << name << ": " << planner.name << " takes " << request.device_budget;
+        } catch (const BudgetError&) {
+          if (refused == 0) refused = request.device_budget;
+          ++refusals;
+        }
+      }
+    }
+  }
+  EXPECT_GT(refusals, 50);
 }
 
 }  // namespace

@@ -69,12 +69,6 @@ struct Network {
 
 class Zoo : public testing::TestWithParam<ModelEntry> {};
 
-double root_mean_square(const std::vector<double>& numbers) {
-  double sum = 0;
-  for (const double number : numbers) sum += number * number;
-  return std::sqrt(sum / static_cast<double>(numbers.size()));
-}
-
 TEST_P(Zoo, TilesTrainAsWholeValuesDo) {
   register_ops();
   const ModelEntry& model = GetParam();
