@@ -184,12 +184,24 @@ bool remaking_may_gain(const PlanRequest& request, double seconds) {
 }
 
 std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake) {
-  if (remake == Remake::cheaper) return CheaperStores(request, tiling).decide();
+  const Graph& graph = request.graph;
   const Stored how = remake == Remake::none       ? Stored::always
                      : remake == Remake::once     ? Stored::each_phase
                      : remake == Remake::backward ? Stored::forward
                                                   : Stored::never;
-  return stored_in_phase(request.graph, tiling, how);
+  std::vector<Stored> stored =
+      remake == Remake::cheaper ? CheaperStores(request, tiling).decide() : stored_in_phase(graph, tiling, how);
+  for (std::int64_t o = 0; o < graph.op_count(); ++o) {
+    const Op& op = graph.op(OpId(o));
+    if (!tiling.tiled[at(OpId(o))] || op.phase != Phase::forward || !tiling.cuts[at(op.outputs[0])]) continue;
+    for (ValueId output : op.outputs)
+      if (is_index(graph, output)) stored[at(output)] = Stored::always;
+  }
+  return stored;
+}
+
+bool is_index(const Graph& graph, ValueId value) {
+  return graph.value(value).type.dtype == DType::u8 && graph.value(value).role == Role::activation;
 }
 
 }  // namespace outsize

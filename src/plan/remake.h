@@ -27,7 +27,12 @@ std::optional<Remake> remake_of(const PlannerOptions& options);
 // Whether a plan that stores all and takes so long leaves anything to gain: it takes more than a twentieth longer than its ops.
 bool remaking_may_gain(const PlanRequest& request, double seconds);
 
-// `Tiling::stored` of ops that are tiled and cut so.
+// Whether it says for each element which others it was made of, in a byte (the argmax of a pool): with it backward needs none of
+// them.
+bool is_index(const Graph& graph, ValueId value);
+
+// `Tiling::stored` of ops that are tiled and cut so. The indices of what is cut are stored beside it: a byte for each of its
+// elements, or what it was made of would have to be made again.
 std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake);
 
 }  // namespace outsize

@@ -412,6 +412,12 @@ std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& 
   return found;
 }
 
+// Whether a pool makes the group's output: where that is stored, with its indices, its input need not be.
+bool has_index(const Graph& graph, const Group& group) {
+  const std::vector<ValueId>& made = graph.op(group.forward.back()).outputs;
+  return std::any_of(made.begin(), made.end(), [&](ValueId value) { return is_index(graph, value); });
+}
+
 }  // namespace
 
 Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
@@ -465,11 +471,13 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
     if (!same || search.remake) consider(tiling, stream);
   };
   const std::vector<bool> no_cuts(static_cast<std::size_t>(graph.value_count()), false);
-  // The first layers tiled, with what these positions make stored.
+  // The first layers tiled, with what these positions make stored, or what a pool after them does.
   const auto consider_layers = [&](std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
     std::vector<bool> cuts = no_cuts;
-    for (const std::int64_t position : positions)
+    for (std::int64_t position : positions) {
+      if (position < end && has_index(graph, groups[static_cast<std::size_t>(position)])) ++position;
       if (position < end) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
+    }
     for (const std::vector<std::size_t>& group_of : tileable) {
       std::vector<bool> tiled;
       for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));

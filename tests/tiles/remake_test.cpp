@@ -9,6 +9,7 @@
 #include "graph/opdef.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "plan/tiled.h"
 #include "run/prepare.h"
 
 namespace outsize {
@@ -110,6 +111,47 @@ TEST(Remake, IsChosenWhereCopiesTakeLonger) {
     EXPECT_LT(slow.predicted.seconds, stored.predicted.seconds) << planner;
     EXPECT_LT(figures_of(step.graph, slow).swapped_bytes, figures_of(step.graph, stored).swapped_bytes) << planner;
     EXPECT_GT(made_again(step.graph, slow), made_again(step.graph, stored)) << planner;
+  }
+}
+
+// With all that pools make stored, and which of what they read it was, nothing of forward that leads to them is made again but
+// what the layers between two of them need.
+TEST(Indices, AreStoredInsteadOfWhatPoolsRead) {
+  register_ops();
+  const StepGraph step = make_training_graph(
+      build_model("vgg16-features", {.batch = 1, .image_height = 64, .image_width = 64, .width = 0.125, .dtype = DType::f64}),
+      {.gradients = true});
+  const Graph& graph = step.graph;
+  const std::unique_ptr<Backend> backend = make_backend("reference", 2);
+  const Profile profile{find_device("cpu"), {}};
+  const PlanRequest request{.graph = graph, .profile = profile, .storage = backend->storage()};
+  std::vector<bool> tiled, cuts(static_cast<std::size_t>(graph.value_count()), false);
+  std::vector<OpId> once;  // pools, and the convolutions before them
+  for (std::int64_t o = 0; o < graph.op_count(); ++o) {
+    const Op& op = graph.op(OpId(o));
+    tiled.push_back(can_tile(graph, OpId(o), Cut::space));
+    if (op.def->kind() != "max_pool") continue;
+    cuts[static_cast<std::size_t>(op.outputs[0].index)] = true;
+    once.insert(once.end(), {OpId(o), graph.value(op.inputs[0]).producer});
+  }
+  ASSERT_EQ(once.size(), 10);
+  Plan plan = plan_of(graph, tiling_of(request, tiled, cuts, Remake::none), "test");
+  std::map<OpId, int> runs;
+  for (Pass& pass : plan.passes) {
+    for (const OpId op : pass.ops) ++runs[op];
+    const Dims& shape = graph.value(pass.driver).type.shape;
+    pass.cuts.resize(4);
+    if (shape[2] > 1) pass.cuts[2] = {shape[2] / 2};
+  }
+  for (const OpId op : once) EXPECT_EQ(runs[op], 1) << graph.op(op).name;
+  for (const ValueId value : streamable(graph, plan, values_read_later(graph, plan))) plan.home[value] = Tier::host;
+  const Outcome kept = train(step, find_planner("keep").make(request), *backend, true, 0, 1);
+  const Outcome found = train(step, plan, *backend, true, 256, 1);
+  ASSERT_EQ(found.results.size(), kept.results.size());
+  for (std::size_t i = 0; i < kept.results.size(); ++i) {
+    const auto& [value, expected] = kept.results[i];
+    const DType dtype = graph.value(graph.find_value(value)).type.dtype;
+    EXPECT_LE(relative_error(dtype, found.results[i].second, expected), 1e-9) << value;
   }
 }
 
