@@ -58,8 +58,8 @@ SplitRun MicroOps::run(const std::vector<OpId>& ops, const Pieces& pieces, const
   const PassCost cost = cost_of_pass(request_, plan_, lines, size, request_.workspace ? &workspace : nullptr);
   mark(made.makes, false);
   made.bytes = cost.bytes;
-  made.seconds = std::max(cost.compute_seconds, cost.copy_seconds);
-  made.copy_seconds = cost.copy_seconds;
+  made.seconds = std::max(cost.compute_seconds, cost.copy_seconds());
+  made.copy_seconds = cost.copy_seconds();
   return made;
 }
 

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
+#include "ops/window.h"
 #include "plan/lives.h"
 
 namespace outsize {
@@ -34,7 +35,9 @@ class TileCost {
     const std::vector<OpId>& ops = tiles_.pass().ops;
     std::vector<std::int64_t> ends(ops.size() + 1, 0);  // bytes that end with an op
     std::vector<bool> fetched(last_use_.size(), false);
+    const bool ahead = tiles_.pass().ahead && tiles_.tiles() > 1;
     std::int64_t live = 0;
+    std::int64_t kept = 0;  // with copies ahead: windows and what is stored, in two places each
     for (std::size_t k = 0; k < ops.size(); ++k) {
       const OpSite site{graph_, graph_.op(ops[k])};
       const Op& op = site.op;
@@ -50,9 +53,13 @@ class TileCost {
         const bool in_place = external && !streamed && boxes.in[j] == Box::whole(graph_.value(input).type.shape);
         if (streamed && !fetched[tiles_.slot(input)]) {
           fetched[tiles_.slot(input)] = true;
-          live += bytes_of(input, present);
-          ends[static_cast<std::size_t>(last_use_[tiles_.slot(input)])] += bytes_of(input, present);
-          cost.copy_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.link_in;
+          if (ahead) {
+            kept += 2 * bytes_of(input, present);
+          } else {
+            live += bytes_of(input, present);
+            ends[static_cast<std::size_t>(last_use_[tiles_.slot(input)])] += bytes_of(input, present);
+          }
+          cost.in_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.link_in;
           if (plan_.home_of(input) != Tier::host)
             cost.disk_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.disk_in;
         }
@@ -66,11 +73,15 @@ class TileCost {
         if (reduced || boxes.out[o] != of.present) during += bytes_of(output, boxes.out[o]);
         if (reduced) continue;
         const int last = std::max(last_use_[tiles_.slot(output)], static_cast<int>(k));
-        live += bytes_of(output, of.present);
-        ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
         const Tier home = home_of(graph_, plan_, output);
-        if (tiles_.leaves(output) && home != Tier::device)
-          cost.copy_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
+        const bool stored = tiles_.leaves(output) && home != Tier::device;
+        if (ahead && stored) {
+          kept += 2 * bytes_of(output, of.present);
+        } else {
+          live += bytes_of(output, of.present);
+          ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
+        }
+        if (stored) cost.out_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
         if (tiles_.leaves(output) && home == Tier::disk)
           cost.disk_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.disk_out;
       }
@@ -79,6 +90,7 @@ class TileCost {
       cost.bytes = std::max(cost.bytes, live + during);
       live -= ends[k];
     }
+    cost.bytes += kept;
     return cost;
   }
 
@@ -202,7 +214,8 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& l
     total.bytes = std::max(total.bytes, cost.bytes);
     carried = std::max(carried, one.carried(tile));
     total.compute_seconds += cost.compute_seconds * times;
-    total.copy_seconds += cost.copy_seconds * times;
+    total.in_seconds += cost.in_seconds * times;
+    total.out_seconds += cost.out_seconds * times;
     total.disk_seconds += cost.disk_seconds * times;
     more = false;
     for (int dim = 0; dim < shape.rank() && !more; ++dim) {
@@ -211,6 +224,13 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& l
     }
   }
   total.bytes += carried;
+  double count = 1;  // of tiles
+  for (int dim = 0; dim < shape.rank(); ++dim) count *= static_cast<double>(ceil_div(shape[dim], extents[dim]));
+  const double link =
+      request.profile.device.full_duplex ? std::max(total.in_seconds, total.out_seconds) : total.in_seconds + total.out_seconds;
+  const double one_by_one = total.compute_seconds + total.copy_seconds() + total.disk_seconds;
+  const double at_once = std::max({total.compute_seconds, link, total.disk_seconds});
+  total.seconds = few.pass.ahead ? at_once + (one_by_one - at_once) / count : one_by_one;
   return total;
 }
 

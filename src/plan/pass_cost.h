@@ -13,9 +13,13 @@ namespace outsize {
 struct PassCost {
   std::int64_t bytes = 0;      // on the device beside what lives through it: the most that the pieces of a tile are at any op
   double compute_seconds = 0;  // over all tiles
-  double copy_seconds = 0;     // of streamed values, in both directions
+  double in_seconds = 0;       // of streamed values, to the device, …
+  double out_seconds = 0;      // … and from it
   double disk_seconds = 0;     // of those that are on disk or come from the data
-  double seconds() const { return std::max({compute_seconds, copy_seconds, disk_seconds}); }
+  double copy_seconds() const { return in_seconds + out_seconds; }
+  // Of the pass: one thing after the other, or with copies ahead (Pass::ahead) all at once but for what the first tile loads and
+  // the last stores.
+  double seconds = 0;
 };
 
 // The boundaries of tiles of these extents of a value of that shape: `Pass::cuts`.

@@ -42,6 +42,8 @@ struct Pass {
   std::vector<ValueId> share;
   std::string saved_by;          // with `descending` and `share`: the earlier pass that saves the carried rows
   Tier saved_in = Tier::device;  // where they wait
+  // Streamed windows are loaded while the tile before runs, and results stored while the next one does: each has two places.
+  bool ahead = false;
 
   bool operator==(const Pass&) const = default;
 };

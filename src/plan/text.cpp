@@ -52,6 +52,7 @@ std::string print_pass(const Graph& graph, const Pass& pass) {
   if (pass.gather_gradients) text += " gradients=gather";
   if (!pass.share.empty()) text += " share=" + values(pass.share);
   if (!pass.saved_by.empty()) text += fmt::format(" saved_by={} saved_in={}", pass.saved_by, name_of(pass.saved_in));
+  if (pass.ahead) text += " copies=ahead";
   std::vector<std::string> ops;
   for (OpId op : pass.ops) ops.push_back(graph.op(op).name);
   return text + fmt::format(" ops=[{}]", fmt::join(ops, ", "));
@@ -156,7 +157,8 @@ class PlanParser {
     std::vector<std::int64_t> grid;
     std::vector<std::pair<int, std::vector<std::int64_t>>> cuts;
     while (!cursor.at_end()) {
-      const std::string_view key = cursor.name("driver, grid, cuts.DIM, order, gradients, share, saved_by, saved_in or ops");
+      const std::string_view key =
+          cursor.name("driver, grid, cuts.DIM, order, gradients, share, saved_by, saved_in, copies or ops");
       cursor.expect('=', "after the key");
       if (key == "driver") {
         pass.driver = value(cursor);
@@ -177,14 +179,18 @@ class PlanParser {
         pass.saved_by = cursor.name("a pass");
       } else if (key == "saved_in") {
         pass.saved_in = tier(cursor);
+      } else if (key == "copies") {
+        pass.ahead = choice(cursor, key, "now", "ahead");
       } else if (key == "ops") {
         list(cursor, [&](LineCursor& c) {
           pass.ops.push_back(op(c));
           ran_[static_cast<std::size_t>(pass.ops.back().index)] = true;
         });
       } else {
-        user_error("pass {}: unknown key '{}'; expected driver, grid, cuts.DIM, order, gradients, share, saved_by, saved_in or ops",
-                   pass.name, key);
+        user_error(
+            "pass {}: unknown key '{}'; expected driver, grid, cuts.DIM, order, gradients, share, saved_by, saved_in, copies or "
+            "ops",
+            pass.name, key);
       }
     }
     if (!pass.driver || pass.ops.empty()) user_error("pass {}: expected driver=VALUE and ops=[…]", pass.name);

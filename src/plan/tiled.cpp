@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "graph/opdef.h"
+#include "ops/window.h"
 #include "plan/groups.h"
 #include "plan/weights.h"
 
@@ -200,10 +201,19 @@ bool PassTrial::fits(const Dims& extents) {
   extents_ = extents;
   cost_ = cost_of_pass(request_, plan_, lines_, extents_, workspace_.empty() ? nullptr : &workspace_);
   least_ = std::min(least_, cost_.bytes);
-  return limit_ <= 0 || cost_.bytes <= limit_;
+  return are_enough(extents) && (limit_ <= 0 || cost_.bytes <= limit_);
+}
+
+// With fewer, what the first loads and the last stores, beside nothing, is too much of all.
+bool PassTrial::are_enough(const Dims& extents) const {
+  constexpr std::int64_t kEnough = 4;
+  std::int64_t tiles = 1;
+  for (int dim = 0; dim < extents.rank(); ++dim) tiles *= ceil_div(driver().shape[dim], extents[dim]);
+  return !pass().ahead || tiles >= kEnough;
 }
 
 bool PassTrial::may_fit(const Dims& extents) {
+  if (!are_enough(extents)) return false;
   return limit_ <= 0 || typical_bytes(request_, plan_, lines_, extents, workspace_.empty() ? nullptr : &workspace_) <= limit_;
 }
 
@@ -339,16 +349,26 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
       if (std::optional<Pass> pushed = with_pushed_gradients(graph, pass)) forms.push_back(std::move(*pushed));
     }
     const std::int64_t limit = budget == 0 ? 0 : std::max<std::int64_t>(1, budget - resident[s]);
-    for (Pass& tried : forms) {
+    double at_least = 0;  // of the fastest: what its ops take
+    constexpr double kMuch = 0.95;
+    const auto consider = [&](const Pass& tried) {
       PassTrial trial(request, plan, tried, later[static_cast<std::size_t>(step->pass)], limit);
       const bool fitted = cut_exactly(request, choice.cut, trial);
       least = std::min(least, trial.least());
-      if (!fitted || trial.seconds() >= best) continue;
+      if (!fitted || trial.seconds() >= best * (tried.ahead ? kMuch : 1)) return;
       best = trial.seconds();
+      at_least = trial.cost().compute_seconds;
       bytes = trial.cost().bytes;
-      chosen = std::move(tried);
+      chosen = tried;
       chosen.cuts = cuts_of(graph.value(chosen.driver).type.shape, trial.extents());
-    }
+    };
+    for (const Pass& form : forms) consider(form);
+    // Twice the room for copies is worth it where it saves much.
+    if (best != kNever && at_least < best * kMuch)
+      for (Pass& form : forms) {
+        form.ahead = true;
+        consider(form);
+      }
     lacks(resident[s] + (best == kNever ? least : bytes), pass.ops.back());
     if (best == kNever) {
       fits = false;

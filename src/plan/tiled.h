@@ -27,7 +27,7 @@ class PassTrial {
   // The dimension that a pass over split weights is to be cut along (see plan/weights.h), in multiples of channel_block(); or −1.
   int weight_dim() const;
   std::int64_t channel_block() const { return request_.storage.channel_block; }
-  // Whether tiles of these extents of the driver are within the limit.
+  // Whether tiles of these extents of the driver are within the limit; with copies ahead also, whether they are many enough.
   bool fits(const Dims& extents);
   // Whether those inside are: a quick look, which nothing is learned from.
   bool may_fit(const Dims& extents);
@@ -37,11 +37,13 @@ class PassTrial {
   // Of the tiles tried last.
   const Dims& extents() const { return extents_; }
   const PassCost& cost() const { return cost_; }
-  double seconds() const { return cost_.seconds(); }
+  double seconds() const { return cost_.seconds; }
   // The fewest bytes of all tiles tried.
   std::int64_t least() const { return least_; }
 
  private:
+  bool are_enough(const Dims& extents) const;
+
   const PlanRequest& request_;
   const Plan& plan_;
   TileLines lines_;

@@ -398,8 +398,8 @@ class Tsplit {
     for (OpId other : touching(value)) {
       const PassCost before = cost_now(other), after = cost_with(other, value, pieces);
       for (const std::int32_t p : now_.runs_of_op[at(other.index)])  // its copies wait for those that others have there
-        found.seconds += std::max(after.compute_seconds, after.copy_seconds - before.copy_seconds + link.busy(p)) -
-                         std::max(before.compute_seconds, before.copy_seconds);
+        found.seconds += std::max(after.compute_seconds, after.copy_seconds() - before.copy_seconds() + link.busy(p)) -
+                         std::max(before.compute_seconds, before.copy_seconds());
     }
     found.seconds = std::max(found.seconds, 0.0);
     if (found.ratio() < best.ratio()) best = found;
@@ -429,7 +429,7 @@ class Tsplit {
         const PassCost before = cost_now(op), after = cost_with(op, value, chosen.config.pieces);
         for (const std::int32_t p : now_.runs_of_op[at(op.index)]) {
           now_.load[at(p)] += after.bytes - before.bytes;
-          link.occupy(p, after.copy_seconds - before.copy_seconds);
+          link.occupy(p, after.copy_seconds() - before.copy_seconds());
         }
       }
       if (config(value).option != Option::split) {

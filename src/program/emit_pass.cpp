@@ -18,17 +18,70 @@ PassEmitter::PassEmitter(Emitter& emitter, int pass)
 void PassEmitter::emit() {
   check_channels();
   open();
+  if (ahead_)
+    emit_tiles_ahead();
+  else
+    emit_tiles();
+  close();
+}
+
+void PassEmitter::emit_tiles() {
   for (std::int64_t ordinal = 0; ordinal < tiles_.tiles();) {
     const Dims at = tiles_.tile_at(ordinal);
     const std::int64_t repeats = emitter_.options_.loops && rolls_ ? tiles_.repeats(at) : 1;
     const std::int32_t begin = emitter_.next_index();
-    in_loop_ = repeats > 1;
+    per_loop_ = repeats > 1 ? 1 : 0;
     tile(at);
-    if (in_loop_ && emitter_.next_index() > begin) emitter_.program_.loops.push_back({begin, emitter_.next_index(), repeats});
-    in_loop_ = false;
+    if (per_loop_ > 0 && emitter_.next_index() > begin) emitter_.program_.loops.push_back({begin, emitter_.next_index(), repeats});
+    per_loop_ = 0;
     ordinal += repeats;
   }
-  close();
+}
+
+// Before a tile runs, the windows of the next are loaded into the other place. What it stores keeps its bytes while the next runs.
+// An iteration of a loop runs two tiles, so that each place is the same in all of them.
+void PassEmitter::emit_tiles_ahead() {
+  std::size_t place = 0;  // that has the windows of the next tile to run
+  load(tiles_.tile_at(0), place);
+  std::vector<PieceId> before;  // what the tile before stores
+  const auto run = [&](std::int64_t ordinal) {
+    if (ordinal + 1 < tiles_.tiles()) load(tiles_.tile_at(ordinal + 1), 1 - place);
+    tile(tiles_.tile_at(ordinal), place);
+    place = 1 - place;
+    for (PieceId piece : before) emitter_.extend(piece, emitter_.next_index() - 1);
+    before = std::move(leaving_);
+  };
+  for (std::int64_t ordinal = 0; ordinal < tiles_.tiles();) {
+    const std::int64_t repeats = emitter_.options_.loops && rolls_ ? tiles_.repeats(tiles_.tile_at(ordinal)) : 1;
+    const std::int64_t end = ordinal + repeats;
+    // The last tile loaded by an iteration is one of those that repeat.
+    if (const std::int64_t pairs = (repeats - 1) / 2; pairs > 1) {
+      const std::int32_t begin = emitter_.next_index();
+      per_loop_ = 2;
+      run(ordinal);
+      std::vector<PieceId> stored = before;
+      run(ordinal + 1);
+      per_loop_ = 0;
+      emitter_.program_.loops.push_back({begin, emitter_.next_index(), pairs});
+      stored.insert(stored.end(), before.begin(), before.end());
+      for (PieceId piece : stored) {  // also while the next iteration runs
+        emitter_.extend(piece, begin);
+        emitter_.extend(piece, emitter_.next_index() - 1);
+      }
+      ordinal += 2 * pairs;
+    }
+    for (; ordinal < end; ++ordinal) run(ordinal);
+  }
+}
+
+void PassEmitter::load(const Dims& at, std::size_t place) {
+  at_ = at;
+  for (const Window& window : windows_) {
+    const Box present = tiles_.boxes(window.value, at).present;
+    if (!present.empty())
+      emitter_.load_lower(window.value, pass_operand(emitter_.place(window.value).lower, window.value, present),
+                          local_operand(window.places[place], window.value, present, present));
+  }
 }
 
 // Boxes of a blocked map hold whole blocks of channels.
@@ -88,6 +141,8 @@ void PassEmitter::open() {
     carry_[v] = emitter_.new_piece(value, " carry", Tier::device, largest);
   }
   open_takeovers();
+  ahead_ = pass_.ahead && tiles_.tiles() > 1;
+  if (ahead_) open_windows();
   if (pass_.descending && !pass_.share.empty()) rolls_ = false;
   // Rows that later passes want saved at their own tile boundaries.
   for (std::size_t p = static_cast<std::size_t>(pass_index_) + 1; p < emitter_.plan_.passes.size(); ++p) {
@@ -127,6 +182,23 @@ void PassEmitter::open_takeovers() {
   order_ = order_of_calls(tiles_, takeovers);
 }
 
+// Two places for each value that is streamed in, as large as the largest of its windows.
+void PassEmitter::open_windows() {
+  for (ValueId value : tiles_.values()) {
+    const Emitter::Place place = emitter_.place(value);
+    if (tiles_.value_class(value) != ValueClass::external || place.device || !place.lower) continue;
+    Window window{value, {}};
+    Box largest = Box::none(graph_.value(value).type.shape.rank());
+    for (std::int64_t t = 0; t < tiles_.tiles(); ++t) {
+      const Box box = tiles_.boxes(value, tiles_.tile_at(t)).present;
+      if (box.elements() > largest.elements()) largest = box;
+    }
+    if (largest.empty()) continue;
+    for (PieceId& piece : window.places) piece = emitter_.new_piece(value, " window", Tier::device, largest);
+    windows_.push_back(window);
+  }
+}
+
 void PassEmitter::close() {
   const std::int32_t end = std::max(0, emitter_.next_index() - 1);
   for (ValueId value : tiles_.values()) {
@@ -141,11 +213,17 @@ void PassEmitter::close() {
     const Tier home = home_of(graph_, emitter_.plan_, value);
     (home == Tier::device ? emitter_.place(value).device : emitter_.place(value).lower) = whole_[v];
   }
+  for (const Window& window : windows_)
+    for (PieceId piece : window.places)
+      if (emitter_.program_.piece(piece).first >= 0) {
+        emitter_.extend(piece, begin_);
+        emitter_.extend(piece, end);
+      }
 }
 
 Dims PassEmitter::step_of(ValueId value) const {
-  if (!in_loop_) return {};
-  const std::int64_t step = tiles_.step(value, at_);
+  if (per_loop_ == 0) return {};
+  const std::int64_t step = per_loop_ * tiles_.step(value, at_);
   if (step == 0) return {};
   Dims steps = Dims::filled(graph_.value(value).type.shape.rank(), 0);
   steps[tiles_.dim_of(value, tiles_.fast_dim())] = step;
@@ -222,9 +300,12 @@ Operand PassEmitter::fetch(ValueId value, const Box& box) {
         user_error("plan: pass {} reads {}, which is neither on the device nor in a lower tier", pass_.name,
                    graph_.value(value).name);
       const Box present = tiles_.boxes(value, at_).present;
-      const PieceId piece = new_local(value, present, " window");
-      emitter_.load_lower(value, pass_operand(place.lower, value, present), local_operand(piece, value, present, present));
-      locals_.push_back({value, present, piece});
+      const Local* known = find_local(value, present);
+      const PieceId piece = known ? known->piece : new_local(value, present, " window");
+      if (!known) {
+        emitter_.load_lower(value, pass_operand(place.lower, value, present), local_operand(piece, value, present, present));
+        locals_.push_back({value, present, piece});
+      }
       if (present == box) return local_operand(piece, value, box, box);
       source = local_operand(piece, value, present, box);
     }
@@ -258,9 +339,12 @@ Operand PassEmitter::fetch_flowing(ValueId value, const Box& box) {
   return result;
 }
 
-void PassEmitter::tile(const Dims& at) {
+void PassEmitter::tile(const Dims& at, std::size_t place) {
   at_ = at;
   locals_.clear();
+  leaving_.clear();
+  for (const Window& window : windows_)
+    locals_.push_back({window.value, tiles_.boxes(window.value, at).present, window.places[place]});
   for (const int k : order_) call(k);
 }
 
@@ -410,6 +494,7 @@ void PassEmitter::leave(ValueId value, const Local& piece) {
   }
   if (!sums) {
     emitter_.store_lower(value, from, to);
+    leaving_.push_back(piece.piece);
     return;
   }
   const PieceId total = new_local(value, box, " sum");

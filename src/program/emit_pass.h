@@ -23,7 +23,13 @@ class PassEmitter {
 
   void open();
   void open_takeovers();
-  void tile(const Dims& at);
+  void open_windows();
+  void emit_tiles();
+  void emit_tiles_ahead();
+  // With copies ahead: loads the windows of a tile into one of their two places.
+  void load(const Dims& at, std::size_t place);
+  // `place`: where they are.
+  void tile(const Dims& at, std::size_t place = 0);
   void call(int op_of_pass);
   void close();
 
@@ -62,8 +68,17 @@ class PassEmitter {
   bool rolls_ = true;
   std::int32_t begin_ = 0;
 
-  Dims at_;  // the tile being emitted
-  bool in_loop_ = false;
+  // With copies ahead, of a value that is streamed in.
+  struct Window {
+    ValueId value;
+    PieceId places[2];
+  };
+  bool ahead_ = false;
+  std::vector<Window> windows_;
+  std::vector<PieceId> leaving_;  // what the tile at hand stores
+
+  Dims at_;                    // the tile being emitted
+  std::int64_t per_loop_ = 0;  // tiles that an iteration of the loop at hand runs; 0: there is no loop
   std::vector<Local> locals_;  // the tile's pieces of values, newest last
 };
 

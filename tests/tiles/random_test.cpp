@@ -157,6 +157,7 @@ class Case {
           share_up(graph, tried);
         }
       }
+    tried.ahead = one_in(2);
     const Dims& shape = graph.value(tried.driver).type.shape;
     cut(graph, tried, of_weights ? std::vector{0, 1} : dims_to_cut(shape, one_spatial));
     // Channels or heads besides: where an op takes them whole, the pass stays as it is.
