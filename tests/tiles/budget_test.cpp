@@ -130,11 +130,13 @@ TEST(OneBudget, LowersVgg16OfAHundredThousandRows) {
   options.planner = "2ps-h";
   options.budgets.device = std::int64_t{11} << 30;
   options.budgets.host = std::int64_t{100} << 40;
-  const std::int64_t before = resident_kib();
-  const std::clock_t begin = std::clock();
+  [[maybe_unused]] const std::int64_t before = resident_kib();
+  [[maybe_unused]] const std::clock_t begin = std::clock();
   const Prepared prepared = prepare(step.graph, *backend, profile, options);
+#ifndef __SANITIZE_ADDRESS__
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
   EXPECT_LT(resident_kib() - before, 1024 * 1024);
+#endif
   EXPECT_LE(prepared.program.peak_bytes[0], options.budgets.device);
   EXPECT_GT(figures_of(step.graph, prepared).tiles, 500);
   EXPECT_LT(prepared.program.instructions.size(), 100000);
