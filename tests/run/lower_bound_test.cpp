@@ -35,7 +35,7 @@ std::vector<Profile> profiles() {
 
 TEST(LowerBound, NoPlannerIsFaster) {
   register_ops();
-  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
   int plans = 0, above_the_ops = 0;
   for (const Case& c : kCases) {
     const StepGraph step = make_training_graph(build_model(c.name, c.options), {.optimizer = Optimizer::adamw});

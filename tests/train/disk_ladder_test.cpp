@@ -42,7 +42,7 @@ class DiskLadder {
 
  private:
   StepGraph step_;
-  std::unique_ptr<Backend> backend_ = make_backend("cpu", 2);
+  std::unique_ptr<Backend> backend_ = make_backend("cpu", 1);
   Profile profile_{find_device("cpu"), {}};
 };
 

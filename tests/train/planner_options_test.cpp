@@ -40,7 +40,7 @@ std::int64_t again(const Plan& plan) {
 
 TEST(PlannerOptions, TrainAsKeepDoes) {
   register_ops();
-  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
   const Profile profile{find_device("cpu"), {}};
   const std::string all = "tflms:n_tensors=-1,lb=";
   const std::vector<std::string> planners{all + "1",
