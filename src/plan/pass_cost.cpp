@@ -193,6 +193,17 @@ std::vector<std::int64_t> workspace_of_pass(const PlanRequest& request, TileLine
   return workspace;
 }
 
+namespace {
+
+// What ops and copies take that run beside each other, each as much longer as the device says, until the shorter is done.
+double seconds_beside(const Device& device, double ops, double copies) {
+  const double slow_ops = ops * device.kernel_overlap, slow_copies = copies * device.copy_overlap;
+  return slow_ops > slow_copies ? slow_copies + ops - slow_copies / device.kernel_overlap
+                                : slow_ops + copies - slow_ops / device.copy_overlap;
+}
+
+}  // namespace
+
 PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& lines, const Dims& extents,
                       const std::vector<std::int64_t>* workspace) {
   const Dims& shape = request.graph.value(lines.roles()->pass().driver).type.shape;
@@ -226,11 +237,11 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& l
   total.bytes += carried;
   double count = 1;  // of tiles
   for (int dim = 0; dim < shape.rank(); ++dim) count *= static_cast<double>(ceil_div(shape[dim], extents[dim]));
-  const double link =
-      request.profile.device.full_duplex ? std::max(total.in_seconds, total.out_seconds) : total.in_seconds + total.out_seconds;
+  const Device& device = request.profile.device;
+  const double link = device.full_duplex ? std::max(total.in_seconds, total.out_seconds) : total.copy_seconds();
   const double one_by_one = total.compute_seconds + total.copy_seconds() + total.disk_seconds;
-  const double at_once = std::max({total.compute_seconds, link, total.disk_seconds});
-  total.seconds = few.pass.ahead ? at_once + (one_by_one - at_once) / count : one_by_one;
+  const double at_once = std::max(seconds_beside(device, total.compute_seconds, link), total.disk_seconds);
+  total.seconds = few.pass.ahead ? at_once + std::max(0.0, one_by_one - at_once) / count : one_by_one;
   return total;
 }
 

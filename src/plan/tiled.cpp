@@ -363,8 +363,8 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
       chosen.cuts = cuts_of(graph.value(chosen.driver).type.shape, trial.extents());
     };
     for (const Pass& form : forms) consider(form);
-    // Twice the room for copies is worth it where it saves much.
-    if (best != kNever && at_least < best * kMuch)
+    // Twice the room for copies is worth it where it saves much, but not on a device that copies by its own processors.
+    if (best != kNever && request.profile.device.host_bandwidth > 0 && at_least < best * kMuch)
       for (Pass& form : forms) {
         form.ahead = true;
         consider(form);
