@@ -193,7 +193,10 @@ std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, 
       remake == Remake::cheaper ? CheaperStores(request, tiling).decide() : stored_in_phase(graph, tiling, how);
   for (std::int64_t o = 0; o < graph.op_count(); ++o) {
     const Op& op = graph.op(OpId(o));
-    if (!tiling.tiled[at(OpId(o))] || op.phase != Phase::forward || !tiling.cuts[at(op.outputs[0])]) continue;
+    if (!tiling.tiled[at(OpId(o))] || op.phase != Phase::forward) continue;
+    const std::vector<OpId>& readers = graph.value(op.outputs[0]).consumers;
+    const bool whole = std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return !tiling.tiled[at(reader)]; });
+    if (!whole && !tiling.cuts[at(op.outputs[0])] && stored[at(op.outputs[0])] != Stored::always) continue;
     for (ValueId output : op.outputs)
       if (is_index(graph, output)) stored[at(output)] = Stored::always;
   }

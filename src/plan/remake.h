@@ -31,8 +31,8 @@ bool remaking_may_gain(const PlanRequest& request, double seconds);
 // them.
 bool is_index(const Graph& graph, ValueId value);
 
-// `Tiling::stored` of ops that are tiled and cut so. The indices of what is cut are stored beside it: a byte for each of its
-// elements, or what it was made of would have to be made again.
+// `Tiling::stored` of ops that are tiled and cut so. The indices of what is stored are stored beside it: a byte for each of
+// its elements, or what it was made of would have to be made again.
 std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake);
 
 }  // namespace outsize
