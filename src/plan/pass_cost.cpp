@@ -82,7 +82,7 @@ class TileCost {
           ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
         }
         if (stored) cost.out_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
-        if (tiles_.leaves(output) && home == Tier::disk)
+        if (stored && home == Tier::disk)
           cost.disk_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.disk_out;
       }
       during += workspace_ ? (*workspace_)[k] : workspace_in_proportion(ops[k], call);

@@ -73,10 +73,26 @@ Program lowered(const Graph& graph, std::string_view plan, bool takeovers = true
   return lower(graph, parse_plan(graph, plan, "test.plan"), options);
 }
 
+// A pass each for a, b and c, with b's in that grid and u and v in that tier.
+std::string three_passes(const std::string& grid = "[1, 1, 4, 1]", const std::string& tier = "host") {
+  return fmt::format(
+      "stream u {1}\nstream v {1}\npass p1 driver=u grid=[1, 1, 4, 1] ops=[a]\npass p2 driver=v grid={0} ops=[b]\n"
+      "pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]\n",
+      grid, tier);
+}
+
+// Of kGradients, a pass for each convolution, those of backward with these drivers and grids.
+std::string backward_passes(const std::string& of_b, const std::string& of_a) {
+  return fmt::format(
+      "stream a host\nstream b host\nstream db host\nstream da host\npass f1 driver=a grid=[1, 1, 4, 1] ops=[conv1]\n"
+      "pass f2 driver=b grid=[1, 1, 4, 1] ops=[conv2]\npass b3 {} ops=[g3, g3w]\npass b2 {} ops=[g2, g2w]\n",
+      of_b, of_a);
+}
+
 struct Case {
   const char* name;
   const char* graph;
-  const char* plan;
+  std::string plan;
   std::int64_t host;     // bytes with takeovers, …
   std::int64_t without;  // … and without
   std::int64_t disk = 0;
@@ -86,23 +102,9 @@ struct Case {
 };
 
 const Case kCases[] = {
-    {"pointwise", kPointwise, R"(
-stream u host
-stream v host
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 4, 1] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     kMap, 2 * kMap},
+    {"pointwise", kPointwise, three_passes(), kMap, 2 * kMap},
     // On disk it is the same; the host has what passes through: as many rows as a tile has, 64 bytes.
-    {"on_disk", kPointwise, R"(
-stream u disk
-stream v disk
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 4, 1] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     64, 64, kMap, 2 * kMap},
+    {"on_disk", kPointwise, three_passes("[1, 1, 4, 1]", "disk"), 64, 64, kMap, 2 * kMap},
     // What goes to disk passes through the host where u was.
     {"two_tiers", kPointwise, R"(
 stream u host
@@ -122,39 +124,11 @@ run c
 )",
      2 * kMap, 2 * kMap},
     // The second tile reads the last row that the first has written, …
-    {"window_reaches_back", kConvolution, R"(
-stream u host
-stream v host
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 4, 1] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     2 * kMap, 2 * kMap},
-    {"window_reaches_back_in_columns", kConvolution, R"(
-stream u host
-stream v host
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 1, 2] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     2 * kMap, 2 * kMap},
+    {"window_reaches_back", kConvolution, three_passes(), 2 * kMap, 2 * kMap},
+    {"window_reaches_back_in_columns", kConvolution, three_passes("[1, 1, 1, 2]"), 2 * kMap, 2 * kMap},
     // … but a single tile reads all before it writes.
-    {"one_tile", kConvolution, R"(
-stream u host
-stream v host
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 1, 1] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     kMap, 2 * kMap},
-    {"read_again", kReadAgain, R"(
-stream u host
-stream v host
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 4, 1] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     2 * kMap, 2 * kMap},
+    {"one_tile", kConvolution, three_passes("[1, 1, 1, 1]"), kMap, 2 * kMap},
+    {"read_again", kReadAgain, three_passes(), 2 * kMap, 2 * kMap},
     {"brought_in_again", kPointwise, R"(
 stream u host
 stream v host
@@ -165,63 +139,19 @@ drop u
 pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
 )",
      2 * kMap, 2 * kMap},
-    {"another_shape", kSmaller, R"(
-stream u host
-stream v host
-pass p1 driver=u grid=[1, 1, 4, 1] ops=[a]
-pass p2 driver=v grid=[1, 1, 4, 1] ops=[b]
-pass p3 driver=z grid=[1, 1, 4, 1] ops=[c]
-)",
-     kMap + kMap / 2, kMap + kMap / 2},
+    {"another_shape", kSmaller, three_passes(), kMap + kMap / 2, kMap + kMap / 2},
     // Tile i completes rows [2i, 2i+2) of db. The weight's gradient accounts for the rows of dc that a tile is the first to read,
     // and reads of b one row more on both sides: from row 2i on. It runs first. So a and b, with da and db in their place.
-    {"gradients", kGradients, R"(
-stream a host
-stream b host
-stream db host
-stream da host
-pass f1 driver=a grid=[1, 1, 4, 1] ops=[conv1]
-pass f2 driver=b grid=[1, 1, 4, 1] ops=[conv2]
-pass b3 driver=db grid=[1, 1, 4, 1] ops=[g3, g3w]
-pass b2 driver=da grid=[1, 1, 4, 1] ops=[g2, g2w]
-)",
-     2 * kMap, 3 * kMap},
+    {"gradients", kGradients, backward_passes("driver=db grid=[1, 1, 4, 1]", "driver=da grid=[1, 1, 4, 1]"), 2 * kMap, 3 * kMap},
     // In both dimensions it is the same.
-    {"gradients_in_rows_and_columns", kGradients, R"(
-stream a host
-stream b host
-stream db host
-stream da host
-pass f1 driver=a grid=[1, 1, 4, 1] ops=[conv1]
-pass f2 driver=b grid=[1, 1, 4, 1] ops=[conv2]
-pass b3 driver=db grid=[1, 1, 4, 2] ops=[g3, g3w]
-pass b2 driver=da grid=[1, 1, 2, 2] ops=[g2, g2w]
-)",
+    {"gradients_in_rows_and_columns", kGradients, backward_passes("driver=db grid=[1, 1, 4, 2]", "driver=da grid=[1, 1, 2, 2]"),
      2 * kMap, 3 * kMap},
     // From the last tile to the first it is not: each reads of b what the one before has written of db.
-    {"gradients_down", kGradients, R"(
-stream a host
-stream b host
-stream db host
-stream da host
-pass f1 driver=a grid=[1, 1, 4, 1] ops=[conv1]
-pass f2 driver=b grid=[1, 1, 4, 1] ops=[conv2]
-pass b3 driver=db grid=[1, 1, 4, 1] order=down ops=[g3, g3w]
-pass b2 driver=da grid=[1, 1, 4, 1] order=down ops=[g2, g2w]
-)",
-     3 * kMap, 3 * kMap},
+    {"gradients_down", kGradients,
+     backward_passes("driver=db grid=[1, 1, 4, 1] order=down", "driver=da grid=[1, 1, 4, 1] order=down"), 3 * kMap, 3 * kMap},
     // Pushed gradients of neighbouring tiles add up in the stored one, which is zero before the first.
-    {"pushed_gradients", kGradients, R"(
-stream a host
-stream b host
-stream db host
-stream da host
-pass f1 driver=a grid=[1, 1, 4, 1] ops=[conv1]
-pass f2 driver=b grid=[1, 1, 4, 1] ops=[conv2]
-pass b3 driver=dc grid=[1, 1, 4, 1] ops=[g3, g3w]
-pass b2 driver=db grid=[1, 1, 4, 1] ops=[g2, g2w]
-)",
-     3 * kMap, 3 * kMap},
+    {"pushed_gradients", kGradients, backward_passes("driver=dc grid=[1, 1, 4, 1]", "driver=db grid=[1, 1, 4, 1]"), 3 * kMap,
+     3 * kMap},
 };
 
 class Takeovers : public testing::TestWithParam<Case> {};

@@ -32,9 +32,27 @@ output loss
 )";
 constexpr std::int64_t kNumbers = 16 * 16 * 4;
 
+std::string layer_by_layer(std::string_view tier) {
+  return fmt::format(R"(
+stream a {0}
+stream b {0}
+stream conv3.grad_data {0}
+stream conv2.grad_data {0}
+pass f1 driver=a grid=[1, 1, 8, 1] ops=[conv1]
+pass f2 driver=b grid=[1, 1, 8, 1] ops=[conv2]
+pass f3 driver=c grid=[1, 1, 8, 1] ops=[conv3]
+until conv3.grad_data
+pass b3 driver=conv3.grad_data grid=[1, 1, 8, 1] ops=[conv3.grad_data, conv3.grad_weight]
+pass b2 driver=conv2.grad_data grid=[1, 1, 1, 2] ops=[conv2.relu_grad, conv2.grad_data, conv2.grad_weight]
+pass b1 driver=conv1.relu_grad grid=[1, 1, 5, 1] ops=[conv1, conv1.relu_grad, conv1.grad_weight]
+rest
+)",
+                     tier);
+}
+
 struct Case {
   const char* name;
-  const char* plan;
+  std::string plan;
   // Maps that lie in the lower tier at most, with takeovers and without.
   std::int64_t maps;
   std::int64_t maps_without;
@@ -46,36 +64,8 @@ struct Case {
 const Case kCases[] = {
     // a and b; then the gradient of b beside them, since its gate is b; then that of a, in the place of a. That of c is on the
     // device.
-    {"layer_by_layer", R"(
-stream a host
-stream b host
-stream conv3.grad_data host
-stream conv2.grad_data host
-pass f1 driver=a grid=[1, 1, 8, 1] ops=[conv1]
-pass f2 driver=b grid=[1, 1, 8, 1] ops=[conv2]
-pass f3 driver=c grid=[1, 1, 8, 1] ops=[conv3]
-until conv3.grad_data
-pass b3 driver=conv3.grad_data grid=[1, 1, 8, 1] ops=[conv3.grad_data, conv3.grad_weight]
-pass b2 driver=conv2.grad_data grid=[1, 1, 1, 2] ops=[conv2.relu_grad, conv2.grad_data, conv2.grad_weight]
-pass b1 driver=conv1.relu_grad grid=[1, 1, 5, 1] ops=[conv1, conv1.relu_grad, conv1.grad_weight]
-rest
-)",
-     3, 4},
-    {"layer_by_layer_on_disk", R"(
-stream a disk
-stream b disk
-stream conv3.grad_data disk
-stream conv2.grad_data disk
-pass f1 driver=a grid=[1, 1, 8, 1] ops=[conv1]
-pass f2 driver=b grid=[1, 1, 8, 1] ops=[conv2]
-pass f3 driver=c grid=[1, 1, 8, 1] ops=[conv3]
-until conv3.grad_data
-pass b3 driver=conv3.grad_data grid=[1, 1, 8, 1] ops=[conv3.grad_data, conv3.grad_weight]
-pass b2 driver=conv2.grad_data grid=[1, 1, 1, 2] ops=[conv2.relu_grad, conv2.grad_data, conv2.grad_weight]
-pass b1 driver=conv1.relu_grad grid=[1, 1, 5, 1] ops=[conv1, conv1.relu_grad, conv1.grad_weight]
-rest
-)",
-     3, 4, Tier::disk},
+    {"layer_by_layer", layer_by_layer("host"), 3, 4},
+    {"layer_by_layer_on_disk", layer_by_layer("disk"), 3, 4, Tier::disk},
     // Both layers again from a, each row once: what is read of a runs ahead of its gradient.
     {"two_layers_shared", R"(
 stream a host
