@@ -21,6 +21,8 @@ class Backend {
   virtual std::string libraries() const { return {}; }
   virtual StorageRule storage() const = 0;
   virtual bool supports(DType dtype) const = 0;
+  // The threads of the host that it may use.
+  virtual int threads() const = 0;
   // The most elements that one box of a call may have.
   virtual std::int64_t most_elements() const { return std::numeric_limits<std::int64_t>::max(); }
 

@@ -26,6 +26,9 @@ struct Device {
   // How many times longer a kernel takes while a copy runs beside it, and a copy beside a kernel; 1: they share nothing.
   double kernel_overlap = 1;
   double copy_overlap = 1;
+
+  // Whether its memory is the host's own, and the same processors work in both.
+  bool is_host() const { return host_bandwidth == 0; }
 };
 
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.

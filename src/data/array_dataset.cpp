@@ -125,6 +125,7 @@ class ArraySample final : public Sample {
  public:
   ArraySample(const ArrayDataset& dataset, std::int64_t index) : dataset_(dataset), index_(index) {}
 
+  bool for_several() const override { return true; }
   Dims x_extents() const override { return dataset_.x_extents(); }
   Dims y_extents() const override { return dataset_.y_extents(); }
   void read_x(const Box& window, DType dtype, std::byte* out) const override { dataset_.read_x(index_, window, dtype, out); }

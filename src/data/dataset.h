@@ -21,8 +21,9 @@ template <class... Args>
   throw SampleError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// An open sample, used by one thread at a time, and not longer than its dataset. Its elements depend on the dataset and its number
-// alone, never on the windows they are read by, so that an image too large for memory can be read piece by piece.
+// An open sample, used by one thread at a time where it does not say otherwise, and not longer than its dataset. Its elements depend
+// on the dataset and its number alone, never on the windows they are read by, so that an image too large for memory can be read
+// piece by piece.
 class Sample {
  public:
   virtual ~Sample() = default;
@@ -33,6 +34,8 @@ class Sample {
   // Writes `window`, which lies in the sample, dense and row-major.
   virtual void read_x(const Box& window, DType dtype, std::byte* out) const = 0;
   virtual void read_y(const Box& window, DType dtype, std::byte* out) const = 0;
+  // Whether several threads may read windows of x at a time.
+  virtual bool for_several() const { return false; }
 };
 
 // A set of samples that can be opened at random and from several threads at once.

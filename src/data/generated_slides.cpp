@@ -65,6 +65,7 @@ class GeneratedSlide final : public PixelSample {
     for (std::size_t c = 0; c < 3; ++c) tint_[c] = kTissueColour[c] + static_cast<int>(words[c] % 31) - 15;
   }
 
+  bool for_several() const override { return true; }
   Dims y_extents() const override { return positions_ ? Dims{rows_, columns_} : Dims{}; }
   void read_y(const Box& window, DType dtype, std::byte* out) const override {
     OUTSIZE_CHECK(dtype == DType::i32);
@@ -87,36 +88,37 @@ class GeneratedSlide final : public PixelSample {
   std::int64_t columns() const override { return columns_; }
   void read_pixels(Interval rows, Interval columns, std::uint8_t* out) const override {
     std::vector<int> level(static_cast<std::size_t>(columns.size()));
-    std::vector<std::array<int, 3>> colour(level.size());
+    std::vector<Interval> spots;
     for (std::int64_t row = rows.lo; row < rows.hi; ++row) {
-      std::ranges::fill(colour, tint_);
       std::ranges::fill(level, 0);
+      spots.clear();
       add_octave<kFine>(fine_, row, columns, level);
       add_octave<kCoarse>(coarse_, row, columns, level);
-      paint_spots(row, columns, colour, level);
-      paint_striped(row, columns, colour, level);
+      paint_spots(row, columns, spots, level);
+      paint_striped(row, columns, spots, level);
       add_grain(row, columns, level);
-      out = channels_ == 1 ? write<1>(colour, level, out) : write<3>(colour, level, out);
+      const auto paint = channels_ == 1 ? write<1> : write<3>;
+      paint(tint_, level, 0, at(columns.size()), out);
+      for (const Interval spot : spots) paint(kSpotColour, level, at(spot.lo - columns.lo), at(spot.hi - columns.lo), out);
+      out += columns.size() * channels_;
     }
   }
 
  private:
-  using Colours = std::vector<std::array<int, 3>>;
-
   static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-  // Returns the place after the pixels.
+  // The pixels from `begin` to `end` of a row, in one colour at their levels.
   template <int Channels>
-  static std::uint8_t* write(const Colours& colour, const std::vector<int>& level, std::uint8_t* out) {
-    for (std::size_t i = 0; i < level.size(); ++i, out += Channels) {
-      std::array<int, 3> rgb{};
-      for (std::size_t c = 0; c < 3; ++c) rgb[c] = std::clamp(colour[i][c] + level[i], 0, 255);
+  static void write(const std::array<int, 3>& colour, const std::vector<int>& level, std::size_t begin, std::size_t end,
+                    std::uint8_t* row) {
+    std::uint8_t* out = row + begin * Channels;
+    for (std::size_t i = begin; i < end; ++i, out += Channels) {
+      const auto of = [&](std::size_t c) { return std::clamp(colour[c] + level[i], 0, 255); };
       if constexpr (Channels == 1)
-        *out = static_cast<std::uint8_t>((rgb[0] + rgb[1] + rgb[2]) / 3);
+        *out = static_cast<std::uint8_t>((of(0) + of(1) + of(2)) / 3);
       else
-        for (std::size_t c = 0; c < 3; ++c) out[c] = static_cast<std::uint8_t>(rgb[c]);
+        for (std::size_t c = 0; c < 3; ++c) out[c] = static_cast<std::uint8_t>(of(c));
     }
-    return out;
   }
 
   // Cell by cell of the lattice, in 32 bits and with a spacing known beforehand, so that the inner loop runs in vectors.
@@ -161,7 +163,7 @@ class GeneratedSlide final : public PixelSample {
     }
   }
 
-  void paint_spots(std::int64_t row, Interval columns, Colours& colour, std::vector<int>& level) const {
+  void paint_spots(std::int64_t row, Interval columns, std::vector<Interval>& spots, std::vector<int>& level) const {
     const std::int64_t across = columns_ / kSpotCell + 1, cell_row = row / kSpotCell;
     for (std::int64_t cell = columns.lo / kSpotCell; cell * kSpotCell < columns.hi; ++cell) {
       const auto words = spots_.block(static_cast<std::uint64_t>(cell_row * across + cell));
@@ -171,10 +173,10 @@ class GeneratedSlide final : public PixelSample {
       const std::int64_t half = half_width(radius, distance);
       if (half < 0) continue;
       const std::int64_t centre = cell * kSpotCell + radius + words[1] % room;
-      for (std::int64_t x = std::max(centre - half, columns.lo); x <= std::min(centre + half, columns.hi - 1); ++x) {
-        colour[at(x - columns.lo)] = kSpotColour;
-        level[at(x - columns.lo)] = 0;
-      }
+      const Interval spot = intersect({centre - half, centre + half + 1}, columns);
+      if (spot.empty()) continue;
+      spots.push_back(spot);
+      for (std::int64_t x = spot.lo; x < spot.hi; ++x) level[at(x - columns.lo)] = 0;
     }
   }
 
@@ -199,14 +201,14 @@ class GeneratedSlide final : public PixelSample {
     }
   }
 
-  void paint_striped(std::int64_t row, Interval columns, Colours& colour, std::vector<int>& level) const {
+  void paint_striped(std::int64_t row, Interval columns, std::vector<Interval>& spots, std::vector<int>& level) const {
     const Stripes& stripes = kClasses[at(class_)];
     for_each_striped(row, columns, [&](Interval span, std::uint32_t word) {
+      spots.push_back(span);
       for (std::int64_t x = span.lo; x < span.hi; ++x) {
         const std::int64_t place = modulo(stripes.by_column * x + stripes.by_row * row + word % 16, stripes.period);
         // A triangle wave between −1 and 1: on average a spot like the others.
         const std::int64_t wave = 2 * std::abs(2 * place - stripes.period) - stripes.period;
-        colour[at(x - columns.lo)] = kSpotColour;
         level[at(x - columns.lo)] = static_cast<int>(wave * kStripes / stripes.period);
       }
     });

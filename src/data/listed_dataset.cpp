@@ -91,6 +91,8 @@ class SlideSample final : public LabelledSample {
     if (!entry.mask.empty()) open_mask(entry.mask, entry.file, slide_->rows(), slide_->columns());
   }
 
+  bool for_several() const override { return true; }
+
  protected:
   std::int64_t rows() const override { return slide_->rows(); }
   std::int64_t columns() const override { return slide_->columns(); }

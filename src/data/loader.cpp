@@ -141,15 +141,17 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   }
   if (left_out > 0) shorten(batch, placed.samples - left_out, placed.samples);
   batch.windows = nullptr;
-  if (leaves_x_out_)
-    batch.windows = [samples = std::make_shared<const std::vector<Opened>>(std::move(opened)), dtype = spec_.x_dtype](
+  if (!leaves_x_out_) return bad;
+  const bool for_several = std::ranges::all_of(opened, [](const Opened& one) { return one.sample->for_several(); });
+  const auto read = [samples = std::make_shared<const std::vector<Opened>>(std::move(opened)), dtype = spec_.x_dtype](
                         const Box& window, std::byte* out) {
-      const Box part(without_first(window.lo), without_first(window.hi));
-      for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype)) {
-        const Opened& from = (*samples)[static_cast<std::size_t>(n)];
-        read_x(*from.sample, from.view, part, dtype, out);
-      }
-    };
+    const Box part(without_first(window.lo), without_first(window.hi));
+    for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype)) {
+      const Opened& from = (*samples)[static_cast<std::size_t>(n)];
+      read_x(*from.sample, from.view, part, dtype, out);
+    }
+  };
+  batch.windows = {read, for_several};
   return bad;
 }
 

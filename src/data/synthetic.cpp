@@ -90,6 +90,7 @@ class SyntheticSample final : public Sample {
         start_(task.stream("start").below(static_cast<std::uint64_t>(index), kCycle)),
         cycle_(task.of_class("cycle", class_)) {}
 
+  bool for_several() const override { return true; }
   Dims x_extents() const override { return without_first(task_.spec.x_shape); }
   Dims y_extents() const override { return without_first(task_.spec.y_shape); }
 

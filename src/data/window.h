@@ -1,14 +1,31 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <functional>
+#include <utility>
 
 #include "base/box.h"
 
 namespace outsize {
 
-// Writes a window of a value, dense and row-major in its dtype. For one thread at a time.
-using WindowReader = std::function<void(const Box& window, std::byte* out)>;
+// Writes a window of a value, dense and row-major in its dtype.
+class WindowReader {
+ public:
+  WindowReader(std::nullptr_t = nullptr) {}
+  // `for_several`: threads may read at a time; otherwise one.
+  template <class Read>
+  requires std::invocable<const Read&, const Box&, std::byte*> WindowReader(Read read, bool for_several = false)
+      : read_(std::move(read)), for_several_(for_several) {}
+
+  void operator()(const Box& window, std::byte* out) const { read_(window, out); }
+  explicit operator bool() const { return static_cast<bool>(read_); }
+  bool for_several() const { return for_several_; }
+
+ private:
+  std::function<void(const Box& window, std::byte* out)> read_;
+  bool for_several_ = false;
+};
 
 // Calls row(offset, count) for each row of `box`, in order: its first element's place in a dense row-major value of `shape`, and
 // how many elements follow each other there. A value of rank 0 is one row of one element.

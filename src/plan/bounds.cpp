@@ -303,7 +303,7 @@ Work work_of(const PlanRequest& request) {
   const OpCosts costs = costs_of(request);
   const std::vector<bool> needed = needed_ops(graph);
   const auto updates = [&](OpId id) { return graph.op(id).phase == Phase::update; };
-  const bool one_processor = request.profile.device.host_bandwidth == 0;
+  const bool one_processor = request.profile.device.is_host();
   Work work;
   std::vector<std::int32_t> op_index(at(graph.op_count()), -1);
   for (std::int64_t k = 0; k < graph.op_count(); ++k) {

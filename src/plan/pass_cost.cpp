@@ -59,9 +59,11 @@ class TileCost {
             live += bytes_of(input, present);
             ends[static_cast<std::size_t>(last_use_[tiles_.slot(input)])] += bytes_of(input, present);
           }
-          cost.in_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.link_in;
-          if (plan_.home_of(input) != Tier::host)
-            cost.disk_seconds += static_cast<double>(bytes_of(input, present)) / request_.profile.device.disk_in;
+          const Device& device = request_.profile.device;
+          const Tier home = plan_.home_of(input);
+          const auto bytes = static_cast<double>(bytes_of(input, present));
+          if (home != Tier::source || !device.is_host()) cost.in_seconds += bytes / device.link_in;
+          if (home != Tier::host) cost.disk_seconds += bytes / device.disk_in;
         }
         if (!in_place && (external ? !streamed || boxes.in[j] != present : boxes.in[j] != present))
           during += bytes_of(input, boxes.in[j]);

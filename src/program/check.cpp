@@ -273,8 +273,9 @@ class ProgramChecker {
     };
     const auto moves = [&](Tier from, Tier to) {
       count_is(1, 1);
-      const bool read = tier(reads_[0]) == from || (from == Tier::disk && tier(reads_[0]) == Tier::source);
-      if (!read || tier(writes_[0]) != to)
+      const bool source = from == Tier::disk && tier(reads_[0]) == Tier::source;
+      const bool written = tier(writes_[0]) == to || (source && tier(writes_[0]) == Tier::device);
+      if ((tier(reads_[0]) != from && !source) || !written)
         fail("{} moves from {} to {}", here(), name_of(tier(reads_[0])), name_of(tier(writes_[0])));
       expect_same_box();
     };

@@ -184,7 +184,10 @@ void Emitter::store_lower(ValueId value, const Operand& from, const Operand& to)
 }
 
 void Emitter::load_lower(ValueId value, const Operand& from, const Operand& to) {
-  const bool staged = !in_memory(program_.piece(from.piece).tier);
+  const Tier tier = program_.piece(from.piece).tier;
+  if (tier == Tier::source && options_.direct_sources)
+    return append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {from}, .writes = {to}});
+  const bool staged = !in_memory(tier);
   const Operand host = staged ? staging_for(value, to) : from;
   if (staged) append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {from}, .writes = {host}});
   append({.action = Action::copy_in, .lane = Lane::copy_in, .reads = {host}, .writes = {to}});

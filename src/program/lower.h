@@ -17,6 +17,7 @@ struct LowerOptions {
   std::int64_t disk_budget = 0;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
   bool loops = true;              // roll repeating tiles into loops
+  bool direct_sources = false;    // the host can write device memory: windows of sources are read right into it
   bool takeovers = true;          // streamed results take over the bytes of what their pass reads for the last time
   // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
   const PersistentLayout* layout = nullptr;

@@ -50,7 +50,7 @@ enum class Action : std::uint8_t {
   copy_out,  // device → host
   copy_in,   // host → device
   disk_out,  // host → disk
-  disk_in,   // disk or source → host
+  disk_in,   // disk or source → host, or source → device
 };
 std::string_view name_of(Action action);
 

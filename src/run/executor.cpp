@@ -12,6 +12,7 @@
 #include "run/lanes.h"
 #include "run/layout.h"
 #include "run/schedule.h"
+#include "run/source_reader.h"
 #include "run/spill_check.h"
 
 namespace outsize {
@@ -86,7 +87,6 @@ struct Executor::Impl {
   void run_one(std::int32_t index, std::int64_t iteration);
   void execute_checked(PreparedInstruction& prepared);
   void execute(PreparedInstruction& prepared);
-  void read_source(const PreparedInstruction& prepared);
 
   PieceId bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const;
   void check_size(ValueId value, std::size_t bytes) const;
@@ -99,7 +99,7 @@ struct Executor::Impl {
   std::shared_ptr<Memory> memory;
   std::vector<PreparedInstruction> prepared;
   std::map<PieceId, WindowReader> sources;
-  std::vector<std::byte> window;  // of a source, before it is stored
+  std::unique_ptr<SourceReader> source_reader;  // where there are any
   std::unique_ptr<DebugMemory> debug;
   std::unique_ptr<SpillCheck> check;
   Trace trace;
@@ -259,14 +259,14 @@ void Executor::Impl::for_each_range(const std::vector<Access>& accesses, const P
 void Executor::Impl::begin_sources() {
   for (const Binding& binding : program.inputs)
     if (program.piece(binding.piece).tier == Tier::source) sources[binding.piece];
-  std::int64_t most = 0;
+  if (sources.empty()) return;
+  source_reader = std::make_unique<SourceReader>(program.storage, backend.threads());
   for (const PreparedInstruction& made : prepared)
     if (made.instruction->action == Action::disk_in && sources.contains(made.reads[0].piece)) {
       const Access& to = made.writes[0];
       OUTSIZE_CHECK(to.holds(0) == made.window);  // the staging piece holds the window and nothing else
-      if (!stored_dense(program.storage, *to.type)) most = std::max(most, made.window.elements() * size_of(to.type->dtype));
+      source_reader->make_room(*to.type, made.window.shape());
     }
-  window.resize(static_cast<std::size_t>(most));
 }
 
 // Boxes move evenly from iteration to iteration, so that two tell of all.
@@ -327,21 +327,14 @@ void Executor::Impl::execute(PreparedInstruction& made) {
   switch (instruction.action) {
     case Action::disk_out: return memory->spill()->write_box(made.plan, element_bytes, from.memory, to.offset);
     case Action::disk_in:
-      if (program.piece(from.piece).tier == Tier::source) return read_source(made);
+      if (program.piece(from.piece).tier == Tier::source)
+        return source_reader->read(sources.at(from.piece), *to.type, made.window, to.memory);
       return memory->spill()->read_box(made.plan, element_bytes, from.offset, to.memory);
     case Action::combine:
       if (instruction.combine == Combine::sum) return backend.add(made.plan, from.type->dtype, from.memory, to.memory);
       return combine_into(instruction.combine, from.type->dtype, to.memory, from.memory, made.plan.length);
     default: return backend.copy(instruction.lane, made.plan, element_bytes, from.memory, to.memory);
   }
-}
-
-void Executor::Impl::read_source(const PreparedInstruction& made) {
-  const Access &from = made.reads[0], &to = made.writes[0];
-  const WindowReader& read = sources.at(from.piece);
-  if (stored_dense(program.storage, *to.type)) return read(made.window, to.memory);
-  read(made.window, window.data());
-  store_dense(program.storage, {to.type->dtype, made.window.shape(), to.type->format}, window.data(), to.memory);
 }
 
 void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {

@@ -52,8 +52,8 @@ class Executor {
   void write(ValueId value, std::span<const std::byte> data);
   // Whether the program takes this input window by window from its source.
   bool takes_windows(ValueId value) const;
-  // The source of such an input, from the next step on; a step calls it from one thread at a time. Throws UserError when the value
-  // is no input that takes_windows().
+  // The source of such an input, from the next step on; a step calls it from as many threads as the backend may use, where it is for
+  // several, otherwise from one. Throws UserError when the value is no input that takes_windows().
   void source(ValueId value, WindowReader reader);
   // Reads an output or persistent value after a step into dense row-major `data`.
   void read(ValueId value, std::span<std::byte> data) const;

@@ -197,6 +197,7 @@ class Planning {
     options.device_budget = budgets.device;
     options.host_budget = budgets.host;
     options.disk_budget = budgets.disk;
+    options.direct_sources = request_.profile.device.is_host();
     options.layout = options_.layout;
     return lower(graph_, plan, options);
   }

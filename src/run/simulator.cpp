@@ -25,7 +25,7 @@ double duration(const Graph& graph, const Program& program, const Profile& profi
   const Device& device = profile.device;
   switch (instruction.action) {
     case Action::kernel:
-      if (instruction.lane == Lane::host && device.host_bandwidth > 0)
+      if (instruction.lane == Lane::host && !device.is_host())
         return device.launch_seconds + touched_bytes(graph, program, instruction) / device.host_bandwidth;
       return profile.seconds_of(call_of(graph, program, instruction));
     case Action::copy_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_out;
@@ -131,7 +131,7 @@ class Simulation {
     const bool computes = at(Lane::compute).running;
     const bool copies = at(Lane::copy_out).running || at(Lane::copy_in).running;
     // Where host and device are one processor, kernels of both share it.
-    const bool shared = device_.host_bandwidth == 0 && computes && at(Lane::host).running;
+    const bool shared = device_.is_host() && computes && at(Lane::host).running;
     set_pace(Lane::compute, (copies ? device_.kernel_overlap : 1) * (shared ? 2 : 1));
     set_pace(Lane::host, shared ? 2 : 1);
     for (const Lane lane : {Lane::copy_out, Lane::copy_in}) set_pace(lane, computes ? device_.copy_overlap : 1);

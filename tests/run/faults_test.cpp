@@ -61,6 +61,7 @@ class Faulty final : public Backend {
 
   std::string_view name() const override { return "faulty"; }
   StorageRule storage() const override { return inner_->storage(); }
+  int threads() const override { return inner_->threads(); }
   bool supports(DType dtype) const override { return inner_->supports(dtype); }
   std::byte* allocate(Tier tier, std::int64_t bytes) override {
     std::byte* const memory = inner_->allocate(tier, bytes);

@@ -82,6 +82,14 @@ TEST_F(Source, TrainsAsFromMemory) {
       EXPECT_EQ(found.losses, expected.losses);
       EXPECT_EQ(found.parameters, expected.parameters);
     }
+    // Windows pass through host memory where the device has its own.
+    PrepareOptions elsewhere = options(planner);
+    elsewhere.budgets.host = 0;
+    elsewhere.plan_text = print_plan(training_.graph, sourced.plan);
+    elsewhere.plan_file = "test.plan";
+    const Prepared through_host = prepare(training_.graph, *backend_, Profile{find_device("rtx-2080ti-11"), {}}, elsewhere);
+    EXPECT_GT(through_host.program.peak_bytes[1], sourced.program.peak_bytes[1]);
+    EXPECT_EQ(train(through_host, true).parameters, expected.parameters);
     // A program that takes x whole reads it whole.
     EXPECT_EQ(train(in_memory, true).parameters, expected.parameters);
 

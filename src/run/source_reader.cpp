@@ -1,0 +1,116 @@
+#include "run/source_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "run/layout.h"
+
+namespace outsize {
+
+namespace {
+
+// What is read at once: dense elements that stay in the second-level cache; but sources begin with some work a time.
+constexpr std::int64_t kBytesAtOnce = 1 << 19, kLeastRows = 16;
+constexpr int kChannels = 1, kRows = 2;  // N C rows …
+
+// One block of channels, all of them as the map ends.
+Interval block_of(const StorageRule& rule, Interval channels, std::int64_t from) {
+  return {from, std::min(channels.hi, from + rule.channel_block)};
+}
+
+}  // namespace
+
+SourceReader::SourceReader(const StorageRule& storage, int threads)
+    : storage_(storage), buffers_(static_cast<std::size_t>(std::max(1, threads))) {
+  for (std::int64_t thread = 1; thread < this->threads(); ++thread) threads_.emplace_back([this, thread] { serve(thread); });
+}
+
+SourceReader::~SourceReader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+// Rows, with all that lies in them, of one block of channels of one sample.
+std::int64_t SourceReader::rows_at_once(const ValueType& type, const Dims& window) const {
+  std::int64_t row = std::min(window[kChannels], storage_.channel_block) * size_of(type.dtype);
+  for (int dim = kRows + 1; dim < window.rank(); ++dim) row *= window[dim];
+  return std::min(window[kRows], std::max(kLeastRows, kBytesAtOnce / std::max<std::int64_t>(row, 1)));
+}
+
+void SourceReader::make_room(const ValueType& type, const Dims& window) {
+  if (stored_dense(storage_, type)) return;
+  Dims part = window;
+  part[0] = 1;
+  part[kChannels] = std::min(part[kChannels], storage_.channel_block);
+  part[kRows] = rows_at_once(type, window);
+  const auto bytes = static_cast<std::size_t>(part.product() * size_of(type.dtype));
+  for (std::vector<std::byte>& buffer : buffers_) buffer.resize(std::max(buffer.size(), bytes));
+}
+
+void SourceReader::read(const WindowReader& source, const ValueType& type, const Box& window, std::byte* stored) {
+  if (window.empty()) return;
+  if (stored_dense(storage_, type)) return source(window, stored);
+  task_ = {&source, &type, &window, stored};
+  if (!source.for_several() || threads_.empty()) {
+    read_share(0, 1);
+  } else {
+    {
+      const std::lock_guard lock(mutex_);
+      ++windows_;
+      reading_ = static_cast<std::int64_t>(threads_.size());
+    }
+    changed_.notify_all();
+    read_share(0, threads());
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return reading_ == 0; });
+  }
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+// Neighbouring rows stay with one thread: what decodes an image decodes some of them together.
+void SourceReader::read_share(std::int64_t thread, std::int64_t of) noexcept {
+  try {
+    const Interval rows = (*task_.window)[kRows];
+    read_rows(buffers_[static_cast<std::size_t>(thread)],
+              {rows.lo + rows.size() * thread / of, rows.lo + rows.size() * (thread + 1) / of});
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void SourceReader::read_rows(std::vector<std::byte>& buffer, Interval rows) const {
+  const ValueType& type = *task_.type;
+  const Box& window = *task_.window;
+  const std::int64_t at_once = rows_at_once(type, window.shape());
+  Box part = window;
+  for (std::int64_t sample = window.lo[0]; sample < window.hi[0]; ++sample)
+    for (std::int64_t channel = window.lo[kChannels]; channel < window.hi[kChannels]; channel += storage_.channel_block)
+      for (std::int64_t row = rows.lo; row < rows.hi; row += at_once) {
+        part.set(0, {sample, sample + 1});
+        part.set(kChannels, block_of(storage_, window[kChannels], channel));
+        part.set(kRows, {row, std::min(rows.hi, row + at_once)});
+        (*task_.source)(part, buffer.data());
+        store_dense(storage_, {type.dtype, part.shape(), type.format}, buffer.data(),
+                    task_.stored + stored_offset(storage_, type.format, window, part.lo) * size_of(type.dtype));
+      }
+}
+
+void SourceReader::serve(std::int64_t thread) {
+  std::unique_lock lock(mutex_);
+  for (std::int64_t seen = 0;;) {
+    changed_.wait(lock, [&] { return stopping_ || windows_ != seen; });
+    if (stopping_) return;
+    seen = windows_;
+    lock.unlock();
+    read_share(thread, threads());
+    lock.lock();
+    if (--reading_ == 0) changed_.notify_all();
+  }
+}
+
+}  // namespace outsize
