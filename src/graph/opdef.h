@@ -79,6 +79,9 @@ class OpDef {
   virtual std::vector<std::string_view> output_names() const { return {""}; }
   // The role of output i.
   virtual Role output_role(const OpSite& site, int output) const;
+  // True where output i is little beside output 0 and all that the gradient needs of what the op read (a maximum's position): where
+  // output 0 is stored, it is worth storing too.
+  virtual bool stored_beside(const OpSite&, int /*output*/) const { return false; }
 
   // Emits the backward ops of `context.site()`. The default throws: the kind has no gradient.
   virtual void gradient(GradientContext& context) const;

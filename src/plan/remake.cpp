@@ -197,14 +197,17 @@ std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, 
     const std::vector<OpId>& readers = graph.value(op.outputs[0]).consumers;
     const bool whole = std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return !tiling.tiled[at(reader)]; });
     if (!whole && !tiling.cuts[at(op.outputs[0])] && stored[at(op.outputs[0])] != Stored::always) continue;
-    for (ValueId output : op.outputs)
-      if (is_index(graph, output)) stored[at(output)] = Stored::always;
+    for (ValueId output : stored_beside(graph, OpId(o))) stored[at(output)] = Stored::always;
   }
   return stored;
 }
 
-bool is_index(const Graph& graph, ValueId value) {
-  return graph.value(value).type.dtype == DType::u8 && graph.value(value).role == Role::activation;
+std::vector<ValueId> stored_beside(const Graph& graph, OpId id) {
+  const OpSite site{graph, graph.op(id)};
+  std::vector<ValueId> beside;
+  for (int i = 1; i < static_cast<int>(site.op.outputs.size()); ++i)
+    if (site.op.def->stored_beside(site, i)) beside.push_back(site.op.outputs[static_cast<std::size_t>(i)]);
+  return beside;
 }
 
 }  // namespace outsize

@@ -27,12 +27,11 @@ std::optional<Remake> remake_of(const PlannerOptions& options);
 // Whether a plan that stores all and takes so long leaves anything to gain: it takes more than a twentieth longer than its ops.
 bool remaking_may_gain(const PlanRequest& request, double seconds);
 
-// Whether it says for each element which others it was made of, in a byte (the argmax of a pool): with it backward needs none of
-// them.
-bool is_index(const Graph& graph, ValueId value);
+// The outputs of an op that are stored wherever output 0 is (OpDef::stored_beside): with them backward needs nothing of what both
+// were made of.
+std::vector<ValueId> stored_beside(const Graph& graph, OpId op);
 
-// `Tiling::stored` of ops that are tiled and cut so. The indices of what is stored are stored beside it: a byte for each of
-// its elements, or what it was made of would have to be made again.
+// `Tiling::stored` of ops that are tiled and cut so, with what is stored beside.
 std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake);
 
 }  // namespace outsize

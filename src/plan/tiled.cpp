@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <tuple>
 
 #include "base/bytes.h"
@@ -364,7 +364,7 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     };
     for (const Pass& form : forms) consider(form);
     // Twice the room for copies is worth it where it saves much, but not on a device that copies by its own processors.
-    if (best != kNever && request.profile.device.host_bandwidth > 0 && at_least < best * kMuch)
+    if (best != kNever && !request.profile.device.is_host() && at_least < best * kMuch)
       for (Pass& form : forms) {
         form.ahead = true;
         consider(form);
@@ -432,12 +432,6 @@ std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& 
   return found;
 }
 
-// Whether a pool makes the group's output: where that is stored, with its indices, its input need not be.
-bool has_index(const Graph& graph, const Group& group) {
-  const std::vector<ValueId>& made = graph.op(group.forward.back()).outputs;
-  return std::any_of(made.begin(), made.end(), [&](ValueId value) { return is_index(graph, value); });
-}
-
 }  // namespace
 
 Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
@@ -458,15 +452,18 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   std::int64_t split_from = TiledChoice::kNoWeights;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
   OpId at_peak;
-  // Where the time is about the same, the one that asks for less host memory is better.
-  constexpr double kAbout = 1.05;
+  // Where the time is about the same, the one that asks for less host memory is better; what was given for it may be used.
+  const double about = request.host_budget > 0 ? 1 : 1.05;
   using Stream = TiledChoice::Stream;
   const Stream first = search.stream.value_or(Stream::all);
-  std::set<std::tuple<Tiling, Stream, std::int64_t>> tried;
+  std::map<std::tuple<Tiling, Stream, std::int64_t>, bool> tried;
+  // Returns whether the host has room for what it streams.
   const auto consider = [&](const Tiling& tiling, Stream stream) {
-    if (!tried.emplace(tiling, stream, split_from).second) return;
+    const auto [known, is_new] = tried.try_emplace({tiling, stream, split_from});
+    bool& has_room = known->second;
+    if (!is_new) return has_room;
     TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut, .split_from = split_from};
-    if (best) choice.most_seconds = best->seconds * kAbout;
+    if (best) choice.most_seconds = best->seconds * about;
     choice.most_needed = best || stream != first ? 0 : least;
     std::int64_t needed = 0, host = 0;
     OpId worst;
@@ -478,39 +475,48 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
       least = needed;
       at_peak = worst;
     }
-    if (found && (!best || found->seconds * kAbout < best->seconds ||
-                  (found->seconds < best->seconds * kAbout && found->host_bytes < best->host_bytes))) {
+    has_room = host_limit(request) == 0 || host <= host_limit(request);
+    if (found && (!best || found->seconds * about < best->seconds ||
+                  (found->seconds <= best->seconds * about && found->host_bytes < best->host_bytes))) {
       best = std::move(found);
       best_tiling = tiling;
     }
+    return has_room;
   };
   const auto consider_ops = [&](std::vector<bool> tiled, std::vector<bool> cuts, Stream stream) {
     const Tiling tiling = tiling_of(request, std::move(tiled), std::move(cuts), remake);
     // Where no pass waits for another of its phase, there is nothing to be made again.
     const bool same = remake != Remake::none && tiling.stored == stored_by(request, tiling, Remake::none);
-    if (!same || search.remake) consider(tiling, stream);
+    return (same && !search.remake) || consider(tiling, stream);
   };
   const std::vector<bool> no_cuts(static_cast<std::size_t>(graph.value_count()), false);
   // The first layers tiled, with what these positions make stored, or what a pool after them does.
   const auto consider_layers = [&](std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
     std::vector<bool> cuts = no_cuts;
     for (std::int64_t position : positions) {
-      if (position < end && has_index(graph, groups[static_cast<std::size_t>(position)])) ++position;
+      if (position < end && !stored_beside(graph, groups[static_cast<std::size_t>(position)].forward.back()).empty()) ++position;
       if (position < end) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
     }
+    bool has_room = false;
     for (const std::vector<std::size_t>& group_of : tileable) {
       std::vector<bool> tiled;
       for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));
-      consider_ops(std::move(tiled), cuts, stream);
+      has_room |= consider_ops(std::move(tiled), cuts, stream);
       if (end == 0) break;
     }
+    return has_room;
+  };
+  // With what is made where maps become smaller stored: from the last, the smallest, as many as the host has room for.
+  const auto consider_narrow = [&](std::int64_t end, Stream stream) {
+    for (auto from = ends.begin(); from != ends.end(); ++from)
+      if (consider_layers(end, {from, ends.end()}, stream)) break;
   };
   const auto consider_all = [&](Stream stream) {
     if (search.layers == 0 && has_tokens) consider_ops(ops_of_largest(graph), no_cuts, stream);
     for (const std::int64_t end : layers) {
       consider_layers(end, {}, stream);
       if (!search.checkpoints) continue;
-      consider_layers(end, ends, stream);
+      consider_narrow(end, stream);
       const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
       for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
         std::vector<std::int64_t> even;
@@ -541,7 +547,7 @@ Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, co
   const auto make_again = [&](Remake next, Stream stream) {
     remake = next;
     consider_layers(layers.back(), {}, stream);
-    if (search.checkpoints) consider_layers(layers.back(), ends, stream);
+    if (search.checkpoints) consider_narrow(layers.back(), stream);
   };
   const auto is_done = [&] { return search.remake || (best && !remaking_may_gain(request, best->seconds)); };
   const std::int64_t lacked = least, host_lacked = least_host;

@@ -155,6 +155,34 @@ TEST(Indices, AreStoredInsteadOfWhatPoolsRead) {
   }
 }
 
+// Of the places where maps become smaller, what the first ones make does not fit the host; what the last ones make does, and is
+// stored.
+TEST(Indices, AsManyAreStoredAsTheHostHasRoomFor) {
+  register_ops();
+  const StepGraph step =
+      make_training_graph(build_model("slide-s", {.batch = 1, .image_height = 2048, .image_width = 2048, .classes = 8}), {});
+  const Graph& graph = step.graph;
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  const Profile profile{find_device("cpu"), {}};
+  const auto bytes = [&](const char* value) {
+    const ValueType& type = graph.value(graph.find_value(value)).type;
+    return stored_bytes(backend->storage(), type, type.shape);
+  };
+  const std::int64_t last = bytes("features.14") + bytes("features.14.argmax");
+  ASSERT_GT(bytes("features.7"), 4 * last);
+  PrepareOptions options{.planner = "overl-h", .plan_text = {}, .plan_file = {}, .budgets = {}, .windows = true};
+  options.budgets = {.device = 32 << 20, .host = 4 * last};
+  const Prepared found = prepare(graph, *backend, profile, options);
+  EXPECT_EQ(found.plan.home_of(graph.find_value("features.14")), Tier::host);
+  EXPECT_EQ(found.plan.home_of(graph.find_value("features.14.argmax")), Tier::host);
+  EXPECT_EQ(found.plan.home_of(graph.find_value("features.7")), Tier::device);  // where no pass leaves it
+  EXPECT_LE(found.program.peak_bytes[1], options.budgets.host);
+  int runs = 0;
+  for (const Pass& pass : found.plan.passes)
+    runs += static_cast<int>(std::ranges::count_if(pass.ops, [&](OpId op) { return graph.op(op).name == "features.12"; }));
+  EXPECT_EQ(runs, 1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, MadeAgain, testing::Values("resnet18", "darknet19"), [](const auto& test) { return test.param; });
 
 }  // namespace

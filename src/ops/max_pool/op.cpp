@@ -28,6 +28,8 @@ class MaxPool final : public OpDef {
     return {{x.dtype, y, Format::map}, {DType::u8, y, Format::map}};
   }
 
+  bool stored_beside(const OpSite&, int output) const override { return output == 1; }
+
   void gradient(GradientContext& context) const override {
     const ValueId dy = context.gradient(0);
     if (!dy || !context.wants(0)) return;
