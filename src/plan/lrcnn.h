@@ -4,7 +4,7 @@
 #include <span>
 
 #include "plan/groups.h"
-#include "plan/tiled.h"
+#include "plan/tiled_search.h"
 
 namespace outsize {
 

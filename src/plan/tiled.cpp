@@ -1,14 +1,10 @@
 #include "plan/tiled.h"
 
 #include <algorithm>
-#include <cmath>
-#include <map>
-#include <tuple>
 
-#include "base/bytes.h"
 #include "graph/opdef.h"
 #include "ops/window.h"
-#include "plan/groups.h"
+#include "plan/lives.h"
 #include "plan/weights.h"
 
 namespace outsize {
@@ -159,23 +155,6 @@ bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& tria
   return false;
 }
 
-// The weights that can be split and have, with their states, at least so many bytes; where the run has given them a home, those
-// that it has given another than the device.
-std::vector<ValueId> weights_from(const PlanRequest& request, const Plan& plan, std::int64_t bytes) {
-  if (bytes == TiledChoice::kNoWeights && request.homes.empty()) return {};
-  std::vector<ValueId> weights = splittable_weights(request.graph, plan);
-  std::erase_if(weights, [&](ValueId weight) {
-    const auto home = request.homes.find(request.graph.value(weight).name);
-    return home != request.homes.end() ? home->second == Tier::device : bytes_with_states(request.graph, weight) < bytes;
-  });
-  return weights;
-}
-
-// The host's bytes, or 0 where there is no limit.
-std::int64_t host_limit(const PlanRequest& request) {
-  return request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
-}
-
 // Moves activations from host memory to disk, the longest-lived first, until the host's budget is kept. Returns whether it is. With
 // passes that are not cut yet, results are taken to take over bytes wherever they may.
 bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
@@ -196,6 +175,20 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
 }
 
 }  // namespace
+
+std::vector<ValueId> weights_from(const PlanRequest& request, const Plan& plan, std::int64_t bytes) {
+  if (bytes == TiledChoice::kNoWeights && request.homes.empty()) return {};
+  std::vector<ValueId> weights = splittable_weights(request.graph, plan);
+  std::erase_if(weights, [&](ValueId weight) {
+    const auto home = request.homes.find(request.graph.value(weight).name);
+    return home != request.homes.end() ? home->second == Tier::device : bytes_with_states(request.graph, weight) < bytes;
+  });
+  return weights;
+}
+
+std::int64_t host_limit(const PlanRequest& request) {
+  return request.host_budget > 0 ? request.host_budget : request.profile.device.host_bytes;
+}
 
 bool PassTrial::fits(const Dims& extents) {
   extents_ = extents;
@@ -385,201 +378,6 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     return std::nullopt;
   }
   return result;
-}
-
-namespace {
-
-// By op, the group that it, or what it is the gradient of, belongs to; beyond all groups where it cannot be tiled.
-std::vector<std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups, Cut cut) {
-  std::vector<std::size_t> group_of(static_cast<std::size_t>(graph.op_count()), groups.size());
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    for (const std::vector<OpId>* ops : {&groups[g].forward, &groups[g].backward})
-      for (OpId op : *ops)
-        if (can_tile(graph, op, cut)) group_of[at(op)] = g;
-  return group_of;
-}
-
-// The ops that make or read the largest of what can be cut into tokens: logits of many words, where there are such.
-std::vector<bool> ops_of_largest(const Graph& graph) {
-  std::int64_t most = 0;
-  for (const Value& value : graph.values())
-    if (value.role == Role::activation) most = std::max(most, value.type.elements());
-  std::vector<bool> tiled(static_cast<std::size_t>(graph.op_count()), false);
-  for (std::int64_t o = 0; o < graph.op_count(); ++o) {
-    const Op& op = graph.op(OpId(o));
-    const auto is_largest = [&](ValueId value) {
-      return !graph.value(value).persistent() && 2 * graph.value(value).type.elements() > most;
-    };
-    const bool touches = std::any_of(op.inputs.begin(), op.inputs.end(), is_largest) ||
-                         std::any_of(op.outputs.begin(), op.outputs.end(), is_largest);
-    tiled[static_cast<std::size_t>(o)] = touches && can_tile(graph, OpId(o), Cut::tokens);
-  }
-  return tiled;
-}
-
-// Groups after which maps are smaller than before: where a region may well end.
-std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& groups) {
-  std::vector<std::int64_t> found;
-  for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
-    if (!groups[g].input || !groups[g].output) continue;
-    const ValueType& in = graph.value(groups[g].input).type;
-    const ValueType& out = graph.value(groups[g].output).type;
-    if (out.format != Format::map) continue;
-    std::int64_t before = 1, after = 1;
-    for (int dim = 2; dim < std::min(in.shape.rank(), out.shape.rank()); ++dim) before *= in.shape[dim], after *= out.shape[dim];
-    if (after < before) found.push_back(static_cast<std::int64_t>(g) + 1);
-  }
-  return found;
-}
-
-}  // namespace
-
-Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
-  const Graph& graph = request.graph;
-  const std::vector<Group> groups = groups_of(graph);
-  std::vector<std::vector<std::size_t>> tileable{tileable_groups(graph, groups, cut_of(graph))};
-  const bool has_tokens = cut_of(graph) == Cut::samples;
-  if (has_tokens) tileable.push_back(tileable_groups(graph, groups, Cut::tokens));
-  const auto count = static_cast<std::int64_t>(groups.size());
-  const std::vector<std::int64_t> ends = narrows(graph, groups);
-  std::vector<std::int64_t> layers = ends;
-  layers.push_back(count);
-  if (search.layers > 0) layers = {std::min(search.layers, count)};
-
-  std::optional<TiledPlan> best;
-  Tiling best_tiling;
-  Remake remake = search.remake.value_or(Remake::none);
-  std::int64_t split_from = TiledChoice::kNoWeights;
-  std::int64_t least = std::numeric_limits<std::int64_t>::max(), least_host = least;
-  OpId at_peak;
-  // Where the time is about the same, the one that asks for less host memory is better; what was given for it may be used.
-  const double about = request.host_budget > 0 ? 1 : 1.05;
-  using Stream = TiledChoice::Stream;
-  const Stream first = search.stream.value_or(Stream::all);
-  std::map<std::tuple<Tiling, Stream, std::int64_t>, bool> tried;
-  // Returns whether the host has room for what it streams.
-  const auto consider = [&](const Tiling& tiling, Stream stream) {
-    const auto [known, is_new] = tried.try_emplace({tiling, stream, split_from});
-    bool& has_room = known->second;
-    if (!is_new) return has_room;
-    TiledChoice choice{.tiling = tiling, .halo = search.halo, .stream = stream, .cut = search.cut, .split_from = split_from};
-    if (best) choice.most_seconds = best->seconds * about;
-    choice.most_needed = best || stream != first ? 0 : least;
-    std::int64_t needed = 0, host = 0;
-    OpId worst;
-    std::optional<TiledPlan> found = tiled_plan(request, planner, choice, &needed, &worst, &host);
-    const bool counts = !found && stream == first;
-    if (counts && needed <= limit_of(request)) {
-      least_host = std::min(least_host, host);
-    } else if (counts && needed < least) {
-      least = needed;
-      at_peak = worst;
-    }
-    has_room = host_limit(request) == 0 || host <= host_limit(request);
-    if (found && (!best || found->seconds * about < best->seconds ||
-                  (found->seconds <= best->seconds * about && found->host_bytes < best->host_bytes))) {
-      best = std::move(found);
-      best_tiling = tiling;
-    }
-    return has_room;
-  };
-  const auto consider_ops = [&](std::vector<bool> tiled, std::vector<bool> cuts, Stream stream) {
-    const Tiling tiling = tiling_of(request, std::move(tiled), std::move(cuts), remake);
-    // Where no pass waits for another of its phase, there is nothing to be made again.
-    const bool same = remake != Remake::none && tiling.stored == stored_by(request, tiling, Remake::none);
-    return (same && !search.remake) || consider(tiling, stream);
-  };
-  const std::vector<bool> no_cuts(static_cast<std::size_t>(graph.value_count()), false);
-  // The first layers tiled, with what these positions make stored, or what a pool after them does.
-  const auto consider_layers = [&](std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
-    std::vector<bool> cuts = no_cuts;
-    for (std::int64_t position : positions) {
-      if (position < end && !stored_beside(graph, groups[static_cast<std::size_t>(position)].forward.back()).empty()) ++position;
-      if (position < end) cuts[static_cast<std::size_t>(groups[static_cast<std::size_t>(position) - 1].output.index)] = true;
-    }
-    bool has_room = false;
-    for (const std::vector<std::size_t>& group_of : tileable) {
-      std::vector<bool> tiled;
-      for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));
-      has_room |= consider_ops(std::move(tiled), cuts, stream);
-      if (end == 0) break;
-    }
-    return has_room;
-  };
-  // With what is made where maps become smaller stored: from the last, the smallest, as many as the host has room for.
-  const auto consider_narrow = [&](std::int64_t end, Stream stream) {
-    for (auto from = ends.begin(); from != ends.end(); ++from)
-      if (consider_layers(end, {from, ends.end()}, stream)) break;
-  };
-  const auto consider_all = [&](Stream stream) {
-    if (search.layers == 0 && has_tokens) consider_ops(ops_of_largest(graph), no_cuts, stream);
-    for (const std::int64_t end : layers) {
-      consider_layers(end, {}, stream);
-      if (!search.checkpoints) continue;
-      consider_narrow(end, stream);
-      const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
-      for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
-        std::vector<std::int64_t> even;
-        for (std::int64_t g = segment; g < end; g += segment)
-          if (groups[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
-        consider_layers(end, even, stream);
-      }
-    }
-  };
-  const std::vector<Stream> streams = search.stream ? std::vector{first} : std::vector{first, Stream::inputs, Stream::none};
-  const auto consider_whole = [&] {
-    if (search.layers == 0 && search.whole) consider_layers(0, {}, first);
-    return best.has_value();
-  };
-  // No tiles are faster than none.
-  if (consider_whole()) return std::move(best->plan);
-  // Streaming all asks for the least of the device and the most of the host: where all is stored, less is tried of the best tiling,
-  // or where the host lacks room.
-  for (const Stream stream : streams) {
-    const bool host_lacks = !best && least_host != std::numeric_limits<std::int64_t>::max();
-    if (best && remake == Remake::none)
-      consider(Tiling(best_tiling), stream);
-    else if (stream == first || host_lacks || remake != Remake::none)
-      consider_all(stream);
-  }
-  // To make values again helps where they lack room, or where copies take longer than ops; all layers are tiled then. Where it does
-  // not lower what lacks, another tiling will not either.
-  const auto make_again = [&](Remake next, Stream stream) {
-    remake = next;
-    consider_layers(layers.back(), {}, stream);
-    if (search.checkpoints) consider_narrow(layers.back(), stream);
-  };
-  const auto is_done = [&] { return search.remake || (best && !remaking_may_gain(request, best->seconds)); };
-  const std::int64_t lacked = least, host_lacked = least_host;
-  if (!is_done()) make_again(Remake::backward, first);
-  if (best || least < lacked || least_host < host_lacked)
-    for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
-      for (const Stream stream : streams)
-        if (!is_done()) make_again(next, stream);
-  // Weights leave the device only where nothing else helps: they are read again in every step. The large ones first, then all.
-  constexpr std::int64_t kParts = 8;
-  const std::vector<bool> none_tiled(static_cast<std::size_t>(graph.op_count()), false);
-  const Plan untiled = plan_of(graph, tiling_of(request, none_tiled, no_cuts, Remake::none), "");
-  std::vector<ValueId> split;
-  for (const std::int64_t bytes : {limit_of(request) / kParts, std::int64_t{1}}) {
-    if (best || search.stream == Stream::none) break;
-    std::vector<ValueId> weights = weights_from(request, untiled, bytes);
-    if (weights == split) continue;
-    split = std::move(weights);
-    remake = search.remake.value_or(Remake::none);
-    split_from = bytes;
-    if (!consider_whole()) consider_all(first);
-  }
-  if (!best && at_peak) refuse_budget(request, planner, least, at_peak);
-  if (!best)
-    throw BudgetError(
-        fmt::format("planner {} streams values of {} from host memory in {}, {} more than the {} there are; the peak is at op "
-                    "{}. Raise --host-memory{}",
-                    planner, graph.name, format_bytes(least_host), format_bytes(least_host - host_limit(request)),
-                    format_bytes(host_limit(request)), graph.op(groups.back().forward.back()).name,
-                    request.spill ? "" : ", or give a --spill directory"),
-        least_host - host_limit(request));
-  return std::move(best->plan);
 }
 
 }  // namespace outsize

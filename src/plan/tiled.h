@@ -100,19 +100,11 @@ Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vecto
 std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
                                     std::int64_t* needed, OpId* at, std::int64_t* host_needed = nullptr);
 
-// Which tiled plans are tried.
-struct TiledSearch {
-  TiledChoice::Halo halo = TiledChoice::Halo::overlap;
-  bool checkpoints = false;
-  std::int64_t layers = 0;  // so many run tile by tile; 0: all those up to one after which maps are smaller, and all, are tried
-  bool whole = true;        // none may, where everything fits as it is
-  std::optional<TiledChoice::Stream> stream = std::nullopt;  // nothing: what is fastest
-  std::optional<Remake> remake = std::nullopt;               // likewise
-  CutPass cut = cut_to_fastest;
-};
+// The weights that can be split and have, with their states, at least so many bytes; where the run has given them a home, those
+// that it has given another than the device.
+std::vector<ValueId> weights_from(const PlanRequest& request, const Plan& plan, std::int64_t bytes);
 
-// The fastest of tiled plans; with checkpoints, also of those that store values between layers (where maps become smaller, every
-// √n, third, second layer, after each). Throws BudgetError where none fits.
-Plan fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search);
+// The host's bytes, or 0 where there is no limit.
+std::int64_t host_limit(const PlanRequest& request);
 
 }  // namespace outsize
