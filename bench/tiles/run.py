@@ -72,6 +72,7 @@ def main():
     rows = [one_row(arguments, *row) for row in (LARGE if arguments.large else ROWS) if not models or row[0] in models]
     heads = ["model", "side", "batch", "planner", "budget MiB", "peak MiB", "host MiB", "RSS MiB", "step s", "us a pixel", "tiles", "first loss"]
     command = "bench/tiles/run.py" + (" --large" if arguments.large else "") + (f" --only {arguments.only}" if arguments.only else "")
+    command += f" --steps {arguments.steps}" if arguments.steps != parser.get_default("steps") else ""
     give_out(f"{command}\n{processor()}\n\n{table([heads] + rows)}\n", arguments.output)
 
 

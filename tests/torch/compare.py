@@ -313,8 +313,10 @@ def main():
     parser.add_argument("--search", type=int, default=0, help="print the margins of so many seeds and stop")
     parser.add_argument("--deep", action="store_true")
     parser.add_argument("--precision", choices=["f32", "f64"], default="f32")
-    parser.add_argument("extra", nargs="*", help="further flags of `outsize train`, after --")
-    arguments = parser.parse_args()
+    parser.epilog = "Further flags of `outsize train` stand after --."
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    arguments = parser.parse_args(sys.argv[1:end])
+    arguments.extra = sys.argv[end + 1 :]
     torch.set_num_threads(2)
     for seed in range(arguments.seed, arguments.seed + arguments.search):
         print(f"seed {seed}: margin {make_task(arguments, seed).margin():.2g}", flush=True)
