@@ -134,7 +134,7 @@ std::string with_advice(const BudgetError& error, const PrepareOptions& options,
 std::string first_sentence(const std::string& refusal) { return refusal.substr(0, refusal.find(". ")); }
 
 AdvisedError::AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice)
-    : BudgetError(with_advice(refusal, options, advice), refusal.missing_bytes()), advice_(std::move(advice)) {}
+    : BudgetError(with_advice(refusal, options, advice), refusal.missing_bytes(), refusal.tier()), advice_(std::move(advice)) {}
 
 Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind) {
   if (is_file(model) || model.own_sizes) return {};

@@ -26,6 +26,12 @@ bool before(const PlanRow& a, const PlanRow& b) {
   return a.missing_bytes.has_value() && !b.missing_bytes.has_value();
 }
 
+// "17.2 MiB", of another tier than the device "17.2 MiB of host"
+std::string missing_of(const PlanRow& row) {
+  const bool device = row.missing_tier == name_of(Tier::device);
+  return format_bytes(*row.missing_bytes) + (device ? "" : " of " + row.missing_tier);
+}
+
 void print_table(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
                  const std::vector<PlanRow>& rows) {
   fmt::print("{}\n", session.describe());
@@ -43,8 +49,8 @@ void print_table(const Session& session, const PrepareOptions& options, const Ya
                  fmt::format("{:.3f}", row.step_seconds / bound_seconds(yardstick, row)), format_bytes(row.figures.swapped_bytes),
                  fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
     else
-      table.row({name, "no", row.missing_bytes ? format_bytes(row.peak_bytes[0]) : none,
-                 row.missing_bytes ? format_bytes(*row.missing_bytes) : none, none, none, none, none, none, none, planned});
+      table.row({name, "no", row.peak_bytes[0] > 0 ? format_bytes(row.peak_bytes[0]) : none,
+                 row.missing_bytes ? missing_of(row) : none, none, none, none, none, none, none, planned});
   }
   table.print();
 }

@@ -215,8 +215,7 @@ Explanation explain(const Session& session, const Prepared& prepared, ValueId va
   explanation.disk_in_seconds = device.launch_seconds + bytes / device.disk_in;
   if (explained.producer) {
     const Op& producer = graph.op(explained.producer);
-    if (producer.updates.empty())
-      explanation.recompute_seconds = session.profile.seconds_of(whole_call(graph, producer));
+    if (producer.updates.empty()) explanation.recompute_seconds = session.profile.seconds_of(whole_call(graph, producer));
   }
   return explanation;
 }

@@ -21,6 +21,8 @@ void print_summary(const Session& session, const PrepareOptions& options, const 
   Summary summary;
   summary.row("model", session.describe());
   summary.row("fits", fmt::format("yes: {} of {}", format_bytes(row.peak_bytes[0]), format_bytes(options.budgets.device)));
+  if (row.peak_bytes[1] > 0) summary.row("host memory", format_bytes(row.peak_bytes[1]));
+  if (row.peak_bytes[2] > 0) summary.row("disk", format_bytes(row.peak_bytes[2]));
   summary.row("planner", with_options(row.planner, row.planner_options));
   summary.row("step", fmt::format("{} predicted on {}", format_seconds(row.step_seconds), session.profile.device.name));
   summary.row("profile", describe(coverage));

@@ -36,8 +36,9 @@ PlanRow row_of(const PrepareOptions& options, const BudgetError& error) {
   PlanRow row;
   row.planner = choose_planner(options.planner).planner.name;
   row.planner_options = given_options(options);
-  row.peak_bytes[0] = options.budgets.device + error.missing_bytes();
   row.missing_bytes = error.missing_bytes();
+  row.missing_tier = error.tier();
+  if (row.missing_tier == name_of(Tier::device)) row.peak_bytes[0] = options.budgets.device + error.missing_bytes();
   row.refusal = error.what();
   return row;
 }
@@ -78,7 +79,7 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
   if (row.plan_seconds) object["plan_seconds"] = *row.plan_seconds;
   if (row.missing_bytes) {
     object["missing_bytes"] = *row.missing_bytes;
-    object["peak_bytes"] = row.peak_bytes[0];
+    if (row.peak_bytes[0] > 0) object["peak_bytes"] = row.peak_bytes[0];
   }
   if (row.fits) {
     object["host_bytes"] = row.peak_bytes[1];
@@ -92,6 +93,7 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
   } else {
     for (const char* key : {"step_s", "ratio_to_bound", "ratio_to_keep", "swapped_bytes", "recomputed_ops", "tiles"})
       object[key] = nullptr;
+    if (row.missing_bytes) object["missing_tier"] = row.missing_tier;
     object["error"] = row.refusal;
     object["status"] = kBudgetRefused;
   }

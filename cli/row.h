@@ -23,7 +23,8 @@ struct PlanRow {
   bool fits = false;
   std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier; of a refused one what the device would need, where that is known
   std::optional<std::int64_t>
-      missing_bytes;  // 0 where it fits; none where the planner has no plan for the graph, whatever the budget
+      missing_bytes;         // 0 where it fits; none where the planner has no plan for the graph, whatever the budget
+  std::string missing_tier;  // what lacks them, where any do
   double step_seconds = 0;
   std::optional<double> plan_seconds;
   PlanFigures figures;

@@ -61,18 +61,25 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
   summary.row("planner", with_options(prepared.plan.planner, given_options(options)));
   summary.row("data", loader.dataset().name());
   summary.row("budget", format_bytes(options.budgets.device));
-  summary.row("peak", fmt::format("{} measured, {} predicted", format_bytes(trainer.measured_peak_bytes()),
-                                  format_bytes(trainer.predicted_peak_bytes())));
-  summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(losses.median_seconds()),
-                                  format_seconds(prepared.predicted.seconds)));
+  const bool ran = !losses.values.empty();
+  const auto peak_row = [&](const char* name, Tier tier) {
+    summary.row(name, fmt::format("{} measured, {} predicted", format_bytes(trainer.measured_peak_bytes(tier)),
+                                  format_bytes(trainer.predicted_peak_bytes(tier))));
+  };
+  if (ran) peak_row("peak", Tier::device);
+  if (ran && trainer.predicted_peak_bytes(Tier::host) > 0) peak_row("host memory", Tier::host);
+  if (ran && trainer.predicted_peak_bytes(Tier::disk) > 0) peak_row("disk", Tier::disk);
+  if (ran)
+    summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(losses.median_seconds()),
+                                    format_seconds(prepared.predicted.seconds)));
   const Coverage coverage = coverage_of(session.profile, trainer.main().graph, prepared.program);
   summary.row("profile", describe(coverage));
   const double computed = std::accumulate(losses.seconds.begin(), losses.seconds.end(), 0.0);
-  summary.row("throughput", format_rate(static_cast<double>(losses.samples) / std::max(computed, 1e-9)));
+  if (ran) summary.row("throughput", format_rate(static_cast<double>(losses.samples) / std::max(computed, 1e-9)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(figures.swapped_bytes)));
   summary.row("recomputed", fmt::format("{} ops a step", figures.recomputed_ops));
   summary.row("tiles", fmt::format("{}", figures.tiles));
-  if (!losses.values.empty())
+  if (ran)
     summary.row("loss", fmt::format("{:.6g} → {:.6g} in {} step{}", losses.values.front(), losses.values.back(),
                                     losses.values.size(), losses.values.size() == 1 ? "" : "s"));
   if (run.evaluation) {
@@ -149,6 +156,7 @@ void print_refusal(const Session& session, const PrepareOptions& options, const 
                                 {"planner_options", to_json(given_options(options))},
                                 {"budget_bytes", options.budgets.device},
                                 {"missing_bytes", error.missing_bytes()},
+                                {"missing_tier", error.tier()},
                                 {"error", error.what()},
                                 {"status", kBudgetRefused}};
   object.update(advice_json(error));

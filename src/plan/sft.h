@@ -12,7 +12,8 @@ inline constexpr PlannerOption kSftGrid{.name = "grid",
                                         .help = "numbers of tiles: powers of two, the same along height and width, or any",
                                         .words = "powers|finer"};
 inline constexpr PlannerOption kSftCapacity{"capacity", PlannerOption::Kind::number, "",
-                                            "ops that make more MiB than this are tiled; else the fastest of all sizes that fit"};
+                                            "ops that make more MiB than this are tiled; else the fastest of all sizes that fit",
+                                            0.001};
 
 // SFT (Listings 1 to 4 as corrected): values too large for the memory exist in tiles only, from the last value before them that is
 // stored to the first after them; the rest runs on whole values. Throws BudgetError where no segments and tiles fit.

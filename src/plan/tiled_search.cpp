@@ -180,12 +180,12 @@ class Searcher {
   }
 
   // To make values again helps where they lack room, or where copies take longer than ops; all layers are tiled then. Where it does
-  // not lower what lacks, another tiling will not either.
+  // not lower what lacks on the device, another tiling will not either.
   void make_again() {
     const auto is_done = [&] { return search_.remake || (best_ && !remaking_may_gain(request_, best_->seconds)); };
-    const std::int64_t lacked = least_, host_lacked = least_host_;
+    const std::int64_t lacked = least_;
     if (!is_done()) make_again_by(Remake::backward, first_);
-    if (!best_ && least_ >= lacked && least_host_ >= host_lacked) return;
+    if (!best_ && least_ >= lacked && !host_lacks()) return;
     for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
       for (const Stream stream : streams_)
         if (!is_done()) make_again_by(next, stream);
@@ -215,14 +215,15 @@ class Searcher {
   }
 
   [[noreturn]] void refuse() const {
-    if (at_peak_) refuse_budget(request_, planner_, least_, at_peak_);
+    // What would stream more than the host has may well be what the device lacks.
+    if (!host_lacks()) refuse_budget(request_, planner_, least_, at_peak_);
     const std::int64_t lacking = least_host_ - host_limit(request_);
     throw BudgetError(
         fmt::format("planner {} streams values of {} from host memory in {}, {} more than the {} there are; the peak is at op "
                     "{}. Raise --host-memory{}",
                     planner_, graph_.name, format_bytes(least_host_), format_bytes(lacking), format_bytes(host_limit(request_)),
                     graph_.op(groups_.back().forward.back()).name, request_.spill ? "" : ", or give a --spill directory"),
-        lacking);
+        lacking, name_of(Tier::host));
   }
 
   const PlanRequest& request_;

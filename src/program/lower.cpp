@@ -148,7 +148,7 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
                       "Raise {}, try another --planner, or make batch or image smaller",
                       program.planner, format_bytes(peak), peak, words.what, program.name, format_bytes(peak - budget),
                       peak - budget, format_bytes(budget), words.given, at_the_peak(graph, program, lives), words.flag),
-          peak - budget);
+          peak - budget, name_of(static_cast<Tier>(tier)));
     }
   }
 }

@@ -139,6 +139,40 @@ TEST_F(Cli, NoneOfTheComparedFits) {
   EXPECT_EQ(result.err.find("--planner"), std::string::npos) << result.err;
 }
 
+// What swaps needs more host memory than that; `keep` lacks memory of the device.
+TEST_F(Cli, RefusalsSayWhatLacks) {
+  const std::string budgets = kLarger + " --memory 80% --host-memory 64KiB";
+  const Json rows = Json::parse(run("compare " + budgets + " --json --planners keep,vdnn-all").out)["rows"];
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["planner"], "keep");
+  EXPECT_EQ(rows[0]["missing_tier"], "device");
+  EXPECT_EQ(rows[0]["peak_bytes"], rows[0]["keep_peak_bytes"]);
+  EXPECT_EQ(rows[1]["missing_tier"], "host");
+  EXPECT_TRUE(rows[1]["peak_bytes"].is_null());
+  for (const std::string command : {"plan ", "train "}) {
+    const Json refused = Json::parse(run(command + budgets + " --json --advice 0 --planner vdnn-all").out);
+    EXPECT_EQ(refused["missing_tier"], "host");
+    EXPECT_EQ(refused["missing_bytes"], rows[1]["missing_bytes"]);
+  }
+  const std::vector<std::string> table = table_of(run("compare " + budgets + " --planners keep,vdnn-all").out);
+  expect_aligned(table);
+  EXPECT_NE(table.back().find(" of host"), std::string::npos) << table.back();
+}
+
+// What a plan takes beside the device is said, where it takes any.
+TEST_F(Cli, SummariesSayWhatTheHostHolds) {
+  const std::string budget = kLarger + " --memory 80%";
+  EXPECT_NE(run("plan " + budget + " --planner vdnn-all").out.find("\nhost memory "), std::string::npos);
+  EXPECT_EQ(run("plan " + kLarger + " --planner keep").out.find("host memory"), std::string::npos);
+  const std::string trained = run("train " + budget + " --planner vdnn-all --steps 1").out;
+  EXPECT_NE(trained.find("\nhost memory "), std::string::npos) << trained;
+  // Nothing was measured where no step was left to be made.
+  const std::string again = "train " + kLarger + " --steps 1 --checkpoint c";
+  run(again);
+  const std::string none = run(again + " --resume").out;
+  EXPECT_EQ(none.find("measured,"), std::string::npos) << none;
+}
+
 TEST_F(Cli, WhatIsEnoughForKeepIsEnoughForAll) {
   const Json object = json("compare " + kModel + " --memory 100%");
   for (const Json& row : object["rows"]) {

@@ -256,6 +256,8 @@ const Case kCases[]{
     {"epochs_without_end", "train good.graph --epochs 2", 2, "--epochs: synthetic data has no end"},
     {"tflms_bounds", "plan good.graph --planner tflms:lb=3,ub=2", 2,
      "planner tflms: lb=3 is more than ub=2; a value cannot come back both so early and so late"},
+    {"capacity_of_nothing", "plan good.graph --planner sft:capacity=0", 2,
+     "planner sft: capacity: '0' is not a number of at least 0.001"},
     {"no_split_of_keep", "plan good.graph --planner keep --no-split", 2, "--no-split: applies to --planner tsplit only"},
     {"no_split_and_split", "plan good.graph --planner tsplit:split=true --no-split", 2,
      "give --no-split or tsplit:split=true, not both"},
