@@ -143,6 +143,20 @@ void give(Executor& executor, ValueId id, const ValueType& type, const std::vect
   });
 }
 
+// Kernels may make 0 of what is not a number, as the larger of it and 0, so that a loss alone does not tell.
+void check_finite(const Value& value, std::span<const std::byte> bytes, const std::string& path) {
+  const auto is_finite = [&]<class T>(T) {
+    const std::span numbers(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
+    return std::ranges::all_of(numbers, [](T number) { return std::isfinite(number); });
+  };
+  const DType dtype = value.type.dtype;
+  if (dtype == DType::f32 ? is_finite(0.0f) : dtype == DType::f64 ? is_finite(0.0) : true) return;
+  user_error(
+      "{}: not written, for {} holds what is not a finite number. A smaller --lr, --warm-up or --clip-norm may help, if the "
+      "data holds no such number itself",
+      path, value.name);
+}
+
 TensorEntry entry_of(std::string name, const ValueType& type) {
   return {std::move(name), element_type_of(type.dtype), type.shape, 0};
 }
@@ -380,6 +394,8 @@ void Trainer::save(const std::string& path) const {
   for (Role role : {Role::parameter, Role::state})
     for (ValueId id : persistent(role)) entries.push_back(entry_of(main().graph.value(id).name, main().graph.value(id).type));
   entries.push_back({kSteps, ElementType::i64, {1}, 0});
+  for (Role role : {Role::parameter, Role::state})
+    for (ValueId id : persistent(role)) check_finite(main().graph.value(id), read(id), path);
   write_safetensors(path, std::move(entries), [this](const TensorEntry& entry) {
     if (entry.name != kSteps) return read(main().graph.find_value(entry.name));
     std::vector<std::byte> bytes(sizeof steps_);

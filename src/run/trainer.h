@@ -85,7 +85,8 @@ class Trainer {
   LoadReport load(const SafetensorsFile& file, bool partial = false);
   // Steps made, those before a resumption included.
   std::int64_t steps() const { return steps_; }
-  // Writes parameters and states under their names, and the number of steps made as "training.steps".
+  // Writes parameters and states under their names, and the number of steps made as "training.steps". Throws UserError, and writes
+  // nothing, where one of them holds what is not a finite number.
   void save(const std::string& path) const;
   // Writes the last step's gradients as "grad.<name>" and `losses` as a float64 array "losses".
   void save_gradients(const std::string& path, const std::vector<double>& losses) const;

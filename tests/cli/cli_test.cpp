@@ -162,6 +162,18 @@ TEST_F(Cli, SavedIsContinued) {
 }
 
 // A network with another head takes the rest of the weights; with no learning rate it keeps them, and its own head.
+// The loss is that before the step, and finite.
+TEST_F(Cli, WeightsThatAreNotFiniteAreNotSaved) {
+  const std::string sizes = "train mlp --image 8 --width 0.1 --batch 2 --steps 1 --momentum 0 ";
+  const Result result = run(sizes + "--lr 3e38 --weight-decay 1e30 --save infinite.safetensors");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("outsize: infinite.safetensors: not written, for 0.bias holds what is not a finite number. A smaller "
+                            "--lr, --warm-up or --clip-norm may help"),
+            std::string::npos)
+      << result.err;
+  EXPECT_FALSE(std::filesystem::exists(path("infinite.safetensors")));
+}
+
 TEST_F(Cli, WeightsOfAnotherHeadAreTakenInPart) {
   train("--steps 1 --save a.safetensors");
   const std::string other = "train resnet18 --width 0.125 --image 32 --batch 4 --classes 7 --seed 8 --steps 1 --lr 0 --momentum 0 ";
