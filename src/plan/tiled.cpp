@@ -155,8 +155,16 @@ bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& tria
   return false;
 }
 
-// Moves activations from host memory to disk, the longest-lived first, until the host's budget is kept. Returns whether it is. With
-// passes that are not cut yet, results are taken to take over bytes wherever they may.
+// Whether a streamed value may be on disk: what is summed over tiles is added to in memory.
+bool may_spill(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  if (value.role == Role::activation) return true;
+  return value.role == Role::gradient && value.producer &&
+         graph.op(value.producer).def->can_gather({graph, graph.op(value.producer)});
+}
+
+// Moves values between passes from host memory to disk, the longest-lived first, until the host's budget is kept. Returns whether
+// it is. With passes that are not cut yet, results are taken to take over bytes wherever they may.
 bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
   const std::int64_t limit = host_limit(request);
   const std::vector<Takeover> takeovers = takeovers_of(request.graph, plan);
@@ -167,7 +175,7 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
   bytes = most();
   for (auto& [value, home] : plan.home) {  // ascending: what forward makes first is read last
     if (limit == 0 || bytes <= limit) return true;
-    if (!request.spill || home != Tier::host || request.graph.value(value).role != Role::activation) continue;
+    if (!request.spill || home != Tier::host || !may_spill(request.graph, value)) continue;
     home = Tier::disk;
     bytes = most();
   }

@@ -71,27 +71,46 @@ class Planning {
   }
 
   Prepared run() {
-    std::optional<BudgetError> refusal;
-    try {
-      search();
-    } catch (const BudgetError& error) {
-      refusal = error;
+    std::optional<BudgetError> refusal = refusal_of_search();
+    // What waits on disk passes through host memory: a plan without disk may do where even that lacks.
+    if (refusal && request_.spill && request_.host_budget > 0 && planner_) {
+      request_.spill = false;
+      refusal_.reset();
+      lowered_ = false;
+      if (!refusal_of_search()) refusal.reset();
     }
     if (!keep_is_better(refusal.has_value()) && refusal) throw *refusal;
     return std::move(found_);
   }
 
  private:
+  std::optional<BudgetError> refusal_of_search() {
+    try {
+      search();
+      return std::nullopt;
+    } catch (const BudgetError& error) {
+      return error;
+    }
+  }
+
   // Finds what the planner makes of the budget, or throws the refusal.
   void search() {
     const std::int64_t budget = options_.budgets.device;
     std::int64_t asked = budget, less = 0;
+    request_.gaps = 0;
+    request_.host_budget = options_.budgets.host;
     for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
       const std::optional<Plan> plan = ask(asked);
       if (plan && fits(*plan)) return;
       if (!plan && attempt == 0 && planner_->refuses_less) throw *refusal_;
       if (!plan) break;
-      if (!options_.plan_text.empty() || budget == 0) throw *refusal_;
+      if (!options_.plan_text.empty()) throw *refusal_;
+      // Planners sum what waits in host memory, not what passes through it on the way to a disk.
+      if (request_.spill && missing_tier_ == name_of(Tier::host) && request_.host_budget > last_missing_) {
+        request_.host_budget -= last_missing_;
+        continue;
+      }
+      if (budget == 0) throw *refusal_;
       if (attempt < kTightenings) {
         request_.gaps += last_missing_;
         continue;
@@ -100,7 +119,8 @@ class Planning {
       asked -= less;
     }
     request_.gaps = 0;
-    if (less_fits(budget)) return;
+    request_.host_budget = options_.budgets.host;
+    if (budget > 0 && less_fits(budget)) return;
     throw *refusal_;
   }
 
@@ -141,7 +161,8 @@ class Planning {
 
   // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
   bool fits(const Plan& plan) {
-    if (plan.steps == tried_.steps && plan.passes == tried_.passes && !tried_.steps.empty()) return false;
+    if (plan.steps == tried_.steps && plan.passes == tried_.passes && plan.home == tried_.home && !tried_.steps.empty())
+      return false;
     try {
       found_.program = program_of(plan);
       found_.plan = plan;
@@ -155,6 +176,7 @@ class Planning {
       if (!lowered_ || error.missing_bytes() < refusal_->missing_bytes()) refusal_ = error;
       lowered_ = true;
       last_missing_ = error.missing_bytes();
+      missing_tier_ = error.tier();
       tried_ = plan;
       return false;
     }
@@ -210,6 +232,7 @@ class Planning {
   std::optional<BudgetError> refusal_;  // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;
   std::int64_t last_missing_ = 0;
+  std::string missing_tier_;  // what lacked them
   Plan tried_;
   Prepared found_;
 };

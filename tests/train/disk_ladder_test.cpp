@@ -22,13 +22,16 @@ class DiskLadder {
  public:
   explicit DiskLadder(const Case& c) : step_(make_training_graph(build_model(c.name, c.options), {})) {}
 
-  Prepared prepare_by(std::string_view planner, const Budgets& budgets) {
+  // `windows`: inputs may be read part by part from where they come from.
+  Prepared prepare_by(std::string_view planner, const Budgets& budgets, bool windows = false) {
     PrepareOptions options;
     options.planner = planner;
     options.budgets = budgets;
+    options.windows = windows;
     return prepare(step_.graph, *backend_, profile_, options);
   }
 
+  const Graph& graph() const { return step_.graph; }
   std::string text_of(const Prepared& prepared) const { return print_program(step_.graph, prepared.program); }
 
   // With the check of everything that comes back.
@@ -107,6 +110,35 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
     EXPECT_GE(on_disk, 4) << c.name;
   }
   std::printf("%s", table.c_str());
+}
+
+// Planners in tiles put gradients on disk too, and count on what passes through host memory on its way there: a budget that is
+// larger than another that fits is not too small. Where hardly anything can pass, a plan without disk is found.
+TEST(DiskLadder, HostMemoryOfTilesMayBeSmall) {
+  register_ops();
+  DiskLadder ladder({"resnet18", {.batch = 32, .image_height = 32, .image_width = 32, .classes = 5, .width = 0.125}});
+  Prepared keep = ladder.prepare_by("keep", {});
+  const std::int64_t whole = keep.program.peak_bytes[0], device = whole * 35 / 100;
+  const Trained expected = ladder.train(std::move(keep));
+  int gradients = 0;
+  constexpr std::int64_t kImages = 2 << 20;  // which do not go to disk
+  for (const std::int64_t host : {256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20}) {
+    Prepared prepared = ladder.prepare_by("2ps:stream=all,remake=none", {.device = device, .host = kImages + host, .spill = true});
+    EXPECT_LE(prepared.program.peak_bytes[1], kImages + host);
+    for (const Piece& piece : prepared.program.pieces)
+      gradients += piece.tier == Tier::disk && piece.value && ladder.graph().value(piece.value).role == Role::gradient;
+    expect_same(ladder.train(std::move(prepared)), expected, true, fmt::format("host {}", host));
+  }
+  EXPECT_GT(gradients, 0);
+
+  const Budgets little{.device = whole * 45 / 100, .host = 64 << 10, .spill = true};
+  try {
+    ladder.prepare_by("2ps:stream=all,remake=none", little, true);
+    ADD_FAILURE() << "64 KiB are less than a tile of what is streamed";
+  } catch (const BudgetError& error) {
+    EXPECT_EQ(error.tier(), "host");
+  }
+  EXPECT_EQ(ladder.prepare_by("2ps", little, true).program.peak_bytes[2], 0);
 }
 
 }  // namespace
