@@ -1,6 +1,7 @@
 #include "plan/micro_ops.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "plan/regions.h"
@@ -10,7 +11,8 @@ namespace outsize {
 
 bool MicroOps::can_cut(OpId op, int dim) {
   const auto [known, fresh] = can_cut_.try_emplace({op.index, dim}, false);
-  if (fresh && can_tile(graph_, op, dim == 0 ? Cut::samples : Cut::space)) {
+  constexpr std::array kCuts{Cut::samples, Cut::tokens, Cut::space};
+  if (fresh && can_tile(graph_, op, kCuts.at(static_cast<std::size_t>(dim)))) {
     const Dims& shape = graph_.value(driver(op)).type.shape;
     known->second = shape.rank() > dim && shape[dim] > 1;
   }

@@ -30,7 +30,7 @@ class MicroOps {
   void forget(ValueId value) { plan_.home.erase(value); }
   bool streams(ValueId value) const { return plan_.home.contains(value); }
 
-  // Whether the op can run in pieces along dimension 0 (samples) or 2 (rows) of what drives it.
+  // Whether the op can run in pieces along dimension 0 (samples), 1 (tokens of [N, T, C]) or 2 (rows of a map) of what drives it.
   bool can_cut(OpId op, int dim);
   // About what the op costs so, as values are streamed now.
   const PassCost& cost(OpId op, const Pieces& pieces);

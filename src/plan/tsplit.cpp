@@ -340,7 +340,7 @@ class Tsplit {
   void consider_splits(const IdleLink& link, std::int32_t run, Candidate& best) {
     const Op& op = graph_.op(now_.choice.runs[at(run)]);
     const std::int64_t most = request_.options.integer(kTsplitPieces);
-    constexpr std::array kDims{0, 2};
+    constexpr std::array kDims{0, 1, 2};
     for (const std::vector<ValueId>* values : {&op.inputs, &op.outputs})
       for (ValueId value : *values)
         for (const int dim : kDims) {

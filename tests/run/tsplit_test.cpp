@@ -71,8 +71,25 @@ TEST_F(TsplitSteps, SplitsWhereWholeValuesDoNotFit) {
 
 // What one run in pieces makes and the next reads goes from one to the other within a piece.
 TEST_F(TsplitSteps, JoinsRunsThatFollowEachOther) {
-  const Prepared split = prepare_by("tsplit", prepare_by("keep", 0).program.peak_bytes[0] / 2);
+  const Prepared split = prepare_by("tsplit", prepare_by("keep", 0).program.peak_bytes[0] / 3);
   EXPECT_TRUE(std::ranges::any_of(split.plan.passes, [](const Pass& pass) { return pass.ops.size() > 1; }));
+}
+
+// One sample has nothing but its tokens to be split along.
+TEST(TsplitTokens, SplitsOneSequence) {
+  const StepGraph step = step_of("gpt2", {.batch = 1, .sequence = 512, .classes = 4096, .width = 1.0 / 12});
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("cpu"), {}};
+  PrepareOptions options;
+  options.planner = "keep";
+  options.budgets.device = prepare(step.graph, *backend, profile, options).program.peak_bytes[0] * 2 / 5;
+  options.planner = "tsplit:split=false";
+  EXPECT_THROW(prepare(step.graph, *backend, profile, options), BudgetError);
+  options.planner = "tsplit";
+  const Prepared split = prepare(step.graph, *backend, profile, options);
+  EXPECT_LE(split.program.peak_bytes[0], options.budgets.device);
+  ASSERT_FALSE(split.plan.passes.empty());
+  for (const Pass& pass : split.plan.passes) EXPECT_FALSE(pass.cuts.at(1).empty()) << pass.name;
 }
 
 // Where one batch fits, so does a smaller one, whatever is decided on the way.

@@ -83,7 +83,7 @@ TEST(OneBudget, TakesAVocabularyOfAnySize) {
   const std::int64_t budget = logits.elements() * size_of(logits.dtype);
   const StepRun keep = run(step, "keep", 0, 2);
   EXPECT_GT(keep.peak, 3 * budget);
-  for (const char* planner : {"overl", "2ps-h"}) {
+  for (const char* planner : {"overl", "2ps-h", "tsplit"}) {
     const StepRun tiled = run(step, planner, budget, 2);
     EXPECT_LE(tiled.peak, budget) << planner;
     EXPECT_NEAR(tiled.loss, keep.loss, 1e-5 * keep.loss) << planner;
