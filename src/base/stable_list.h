@@ -59,7 +59,7 @@ class StableList {
   }
 
  private:
-  static constexpr std::size_t kChunk = 256;
+  static constexpr std::size_t kChunk = 16;
   std::vector<std::vector<T>> chunks_;  // all but the last are full; none ever grows beyond what it was made for
 };
 
