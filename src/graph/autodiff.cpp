@@ -50,9 +50,9 @@ class Differentiation {
   void add(ValueId id, ValueId part, OpId forward) {
     const Value& subject = graph_.value(id);
     Value& contribution = graph_.value(part);
-    if (contribution.type != subject.type)
+    if (contribution.type != gradient_type(subject.type))
       internal_error("gradient '{}' of '{}' is {}, expected {}", contribution.name, subject.name, to_string(contribution.type),
-                     to_string(subject.type));
+                     to_string(gradient_type(subject.type)));
     mark(part, id);
     ValueId& total = gradients_[at(id)];
     if (!total) {

@@ -31,7 +31,7 @@ void check_type(const ValueType& type) {
   if (elements > kMostElements) user_error("{} has more elements than can be addressed", to_string(type));
   for (std::int64_t extent : type.shape)
     if (extent > kMostExtent) user_error("no extent may be above {}, found {}", kMostExtent, to_string(type));
-  if (type.format == Format::map && type.shape.rank() != 4 && type.shape.rank() != 5)
+  if (is_map(type.format) && type.shape.rank() != 4 && type.shape.rank() != 5)
     user_error("a map has 4 or 5 dimensions (N C D? H W), found {}", to_string(type));
 }
 
@@ -93,6 +93,13 @@ void check_input_count(const OpDef& def, std::size_t count) {
   user_error("expected {} {} ({}), found {}", expected, one ? "input" : "inputs", fmt::join(names, ", "), count);
 }
 
+void check_planar(const OpSite& site) {
+  for (int i = 0; i < site.inputs(); ++i)
+    if (site.in(i).format == Format::planar && !site.op.def->takes_planar(site, i))
+      user_error("takes no planar map; write {} without its format, found {}",
+                 site.graph.value(site.op.inputs[static_cast<std::size_t>(i)]).name, to_string(site.in(i)));
+}
+
 std::string default_output_name(const Op& op, std::size_t output) {
   const std::vector<std::string_view> suffixes = op.def->output_names();
   const std::string suffix = output < suffixes.size() ? std::string(suffixes[output]) : fmt::format("{}", output);
@@ -131,6 +138,7 @@ OpId Graph::add_op(std::string op_name, const OpDef& def, std::vector<ValueId> i
     for (ValueId input : op.inputs) OUTSIZE_CHECK(input.valid() && input.index < value_count());
     op.attributes = complete_attributes(def, attributes);
     const OpSite site{*this, op};
+    check_planar(site);
     for (const ValueType& type : def.infer(site)) {
       check_type(type);
       made.emplace_back().type = type;

@@ -83,6 +83,9 @@ class OpDef {
   // output 0 is stored, it is worth storing too.
   virtual bool stored_beside(const OpSite&, int /*output*/) const { return false; }
 
+  // Whether input i may be a planar map.
+  virtual bool takes_planar(const OpSite&, int /*input*/) const { return false; }
+
   // Emits the backward ops of `context.site()`. The default throws: the kind has no gradient.
   virtual void gradient(GradientContext& context) const;
 

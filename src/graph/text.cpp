@@ -79,14 +79,15 @@ ValueType parse_type(LineCursor& line, bool map_by_default) {
   const std::string_view format_name = dot == std::string_view::npos ? std::string_view() : text.substr(dot + 1);
   const auto dtype = parse_dtype(dtype_name);
   if (!dtype) user_error("unknown type '{}'; expected f32, f64, i32 or u8", dtype_name);
-  if (!format_name.empty() && format_name != "plain" && format_name != "map")
-    user_error("unknown format '{}'; expected plain or map", format_name);
+  if (!format_name.empty() && format_name != "plain" && format_name != "map" && format_name != "planar")
+    user_error("unknown format '{}'; expected plain, map or planar", format_name);
   const std::vector<std::int64_t> extents = line.integers("the extents");
   if (extents.size() > static_cast<std::size_t>(Dims::kMaxRank))
     user_error("expected at most {} dimensions, found {}", Dims::kMaxRank, extents.size());
   const bool map_rank = extents.size() == 4 || extents.size() == 5;
   const bool map = format_name.empty() ? map_by_default && map_rank : format_name == "map";
-  return {*dtype, Dims(std::span(extents)), map ? Format::map : Format::plain};
+  const Format format = format_name == "planar" ? Format::planar : map ? Format::map : Format::plain;
+  return {*dtype, Dims(std::span(extents)), format};
 }
 
 Init parse_init(LineCursor& line) {

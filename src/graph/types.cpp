@@ -9,6 +9,7 @@ std::string to_string(const ValueType& type) {
   std::string_view marker;
   if (looks_like_map && type.format == Format::plain) marker = ".plain";
   if (!looks_like_map && type.format == Format::map) marker = ".map";
+  if (type.format == Format::planar) marker = ".planar";
   return fmt::format("{}{}{}", name_of(type.dtype), marker, to_string(type.shape));
 }
 

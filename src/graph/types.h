@@ -7,8 +7,11 @@
 
 namespace outsize {
 
-// `map`: N C D? H W, stored in the backend's one layout for spatial values. `plain`: row-major everywhere.
-enum class Format : std::uint8_t { plain, map };
+// `map`: N C D? H W, stored in the backend's one layout for spatial values. `planar`: a map that is stored row-major everywhere, as
+// images of few channels are read: a block of channels would be mostly padding. `plain`: row-major everywhere, and no map.
+enum class Format : std::uint8_t { plain, map, planar };
+
+constexpr bool is_map(Format format) { return format != Format::plain; }
 
 struct ValueType {
   DType dtype = DType::f32;
@@ -19,8 +22,14 @@ struct ValueType {
   bool operator==(const ValueType&) const = default;
 };
 
-// "f32[2, 3, 32, 32]"; a rank-4 or -5 plain value says "f32.plain[...]".
+// "f32[2, 3, 32, 32]"; a rank-4 or -5 plain value says "f32.plain[...]", a planar map "f32.planar[...]".
 std::string to_string(const ValueType& type);
+
+// The type of a value's gradient: its own, but that of a planar map is a map.
+constexpr ValueType gradient_type(ValueType type) {
+  if (type.format == Format::planar) type.format = Format::map;
+  return type;
+}
 
 // What a value is for. Parameters and states persist from step to step.
 enum class Role : std::uint8_t { input, parameter, state, activation, gradient, statistic };

@@ -150,7 +150,7 @@ class Verifier {
     if (!value.gradient_of) return;
     if (!exists(value.gradient_of)) fail(value, "is the gradient of value #{}, which does not exist", value.gradient_of.index);
     const Value& subject = graph_.value(value.gradient_of);
-    if (subject.type != value.type)
+    if (gradient_type(subject.type) != value.type)
       fail(value, "is {}, but the gradient of '{}', which is {}", to_string(value.type), subject.name, to_string(subject.type));
   }
 

@@ -264,6 +264,20 @@ void unblock_map(const StorageRule& storage, const float* from, const Box& from_
   });
 }
 
+void block_map(const StorageRule& storage, const float* from, const Box& box, float* to) {
+  const MapPiece source({1}, box);
+  const MapPiece target(storage, box);
+  for_rows(target, box, to, [&](const Row& row) {
+    const std::int64_t sample = row.plane / target.blocks, block = row.plane % target.blocks;
+    std::memset(row.data, 0, float_bytes(target.row()));
+    for (std::int64_t lane = 0; lane < target.lanes(block); ++lane) {
+      const float* const line =
+          find_row(source, box, from, sample * source.channels + block * target.block + lane, row.depth, row.height);
+      for (std::int64_t i = 0; i < target.width; ++i) row.data[i * target.block + lane] = line[i];
+    }
+  });
+}
+
 namespace {
 
 dnnl::engine& engine() {

@@ -128,6 +128,9 @@ void weave_map(const StorageRule& storage, const Steps& steps, const std::array<
 // The same positions, stored N C D? H W without blocks; for a few channels only.
 void unblock_map(const StorageRule& storage, const float* from, const Box& from_box, float* to, const Box& to_box);
 
+// The reverse, of the same box: lanes past the channels are zeros.
+void block_map(const StorageRule& storage, const float* from, const Box& box, float* to);
+
 // The library's CPU; it lives until the program ends.
 dnnl_engine* cpu_engine();
 

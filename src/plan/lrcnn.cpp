@@ -151,7 +151,7 @@ std::int64_t most_overlapped_rows(const RowStack& stack) {
 
 RowStack row_stack(const Graph& graph, std::span<const Group> groups) {
   RowStack stack;
-  const auto is_map = [&](ValueId value) { return value && graph.value(value).type.format == Format::map; };
+  const auto is_map = [&](ValueId value) { return value && outsize::is_map(graph.value(value).type.format); };
   const auto layer_of = [&](ValueId value) {
     const Dims& shape = graph.value(value).type.shape;
     RowLayer layer{.height = shape[2], .channels = shape[1]};

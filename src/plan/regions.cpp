@@ -340,7 +340,7 @@ namespace {
 // A map, or as much as one: statistics and gradients of weights are summed on the device.
 bool is_large(const Value& value) {
   constexpr std::int64_t kLarge = 1 << 16;
-  if (value.type.format == Format::map) return true;
+  if (is_map(value.type.format)) return true;
   const bool of_samples = value.role == Role::activation || value.role == Role::gradient || value.role == Role::input;
   return of_samples && value.type.elements() >= kLarge;
 }

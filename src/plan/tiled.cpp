@@ -70,7 +70,7 @@ class PassFitter {
       for (const std::vector<ValueId>* list : {&graph.op(id).inputs, &graph.op(id).outputs})
         for (ValueId value : *list) {
           const ValueType& type = graph.value(value).type;
-          if (type.format != Format::map || type.shape.rank() != shape_.rank() || graph.value(value).persistent()) continue;
+          if (!is_map(type.format) || type.shape.rank() != shape_.rank() || graph.value(value).persistent()) continue;
           for (int dim = 2; dim < shape_.rank(); ++dim)
             if (type.shape[dim] > 1) unit[dim] = std::max(unit[dim], (shape_[dim] + type.shape[dim] - 1) / type.shape[dim]);
         }
@@ -255,7 +255,7 @@ bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const ValueType& type = graph.value(value).type;
   const ValueId of = graph.value(value).gradient_of;
   if (graph.value(value).persistent() || (of && graph.value(of).persistent())) return false;
-  if (cut == Cut::space && type.format != Format::map) return false;
+  if (cut == Cut::space && !is_map(type.format)) return false;
   // Parts of a split along rows are cut differently by one tile.
   for (int o = 1; gathers && cut == Cut::space && o < site.outputs(); ++o)
     for (int dim = 0; dim < type.shape.rank(); ++dim)
@@ -264,7 +264,7 @@ bool can_tile(const Graph& graph, OpId id, Cut cut) {
   if (cut == Cut::tokens) return takes_tokens_apart(site, value, gathers);
   bool any = false;
   for (int dim = 0; dim < (cut == Cut::samples ? 1 : type.shape.rank()); ++dim) {
-    if ((dim == 1 && type.format == Format::map) || type.shape[dim] == 1) continue;
+    if ((dim == 1 && is_map(type.format)) || type.shape[dim] == 1) continue;
     Box box = Box::whole(type.shape);
     box.set(dim, {0, 1});
     const CallBoxes boxes = gathers ? op.def->gather(site, box) : op.def->push(site, box);

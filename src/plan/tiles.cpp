@@ -234,7 +234,7 @@ bool PassTiles::same_up_to_step(const Dims& a, const Dims& b) const {
     // A window that is clipped at both borders stands still while what reads it moves: another call, not the same one shifted.
     const ValueType& type = graph_.value(value).type;
     const int own = dim_of(value, fast_dim_);
-    if (delta == 0 && type.format == Format::map && own >= 2 && type.shape[own] > 1 && !x.need.empty()) return false;
+    if (delta == 0 && is_map(type.format) && own >= 2 && type.shape[own] > 1 && !x.need.empty()) return false;
     if (!moved(at(of, before_a).carry, at(of, before_b).carry, delta) ||
         !moved(at(of, after_a).carry, at(of, after_b).carry, delta))
       return false;

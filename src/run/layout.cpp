@@ -81,9 +81,7 @@ void load_words(const StorageRule& rule, const ValueType& type, std::byte* dense
 
 }  // namespace
 
-bool stored_dense(const StorageRule& rule, const ValueType& type) {
-  return type.format == Format::plain || rule.channel_block == 1;
-}
+bool stored_dense(const StorageRule& rule, const ValueType& type) { return type.format != Format::map || rule.channel_block == 1; }
 
 void store_dense(const StorageRule& rule, const ValueType& type, const std::byte* dense, std::byte* stored) {
   if (stored_dense(rule, type)) {

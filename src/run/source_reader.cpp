@@ -1,6 +1,7 @@
 #include "run/source_reader.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "run/layout.h"
@@ -13,9 +14,20 @@ namespace {
 constexpr std::int64_t kBytesAtOnce = 1 << 19, kLeastRows = 16;
 constexpr int kChannels = 1, kRows = 2;  // N C rows …
 
-// One block of channels, all of them as the map ends.
-Interval block_of(const StorageRule& rule, Interval channels, std::int64_t from) {
-  return {from, std::min(channels.hi, from + rule.channel_block)};
+// Channels that lie together, and are read together: a block, or all of a planar map.
+std::int64_t channels_together(const StorageRule& rule, const ValueType& type) {
+  return type.format == Format::planar ? type.shape[kChannels] : rule.channel_block;
+}
+
+// Whether a window is read into its place as it is.
+bool is_whole(const StorageRule& rule, const ValueType& type) { return type.format != Format::planar && stored_dense(rule, type); }
+
+// The rows of each channel to their place in the window.
+void store_planes(const ValueType& type, const Box& window, const Box& part, const std::byte* dense, std::byte* stored) {
+  const std::int64_t plane = part.elements() / part.extent(kChannels) * size_of(type.dtype);
+  for (Dims first = part.lo; first[kChannels] < part.hi[kChannels]; ++first[kChannels], dense += plane)
+    std::memcpy(stored + stored_offset({}, type.format, window, first) * size_of(type.dtype), dense,
+                static_cast<std::size_t>(plane));
 }
 
 }  // namespace
@@ -36,16 +48,16 @@ SourceReader::~SourceReader() {
 
 // Rows, with all that lies in them, of one block of channels of one sample.
 std::int64_t SourceReader::rows_at_once(const ValueType& type, const Dims& window) const {
-  std::int64_t row = std::min(window[kChannels], storage_.channel_block) * size_of(type.dtype);
+  std::int64_t row = std::min(window[kChannels], channels_together(storage_, type)) * size_of(type.dtype);
   for (int dim = kRows + 1; dim < window.rank(); ++dim) row *= window[dim];
   return std::min(window[kRows], std::max(kLeastRows, kBytesAtOnce / std::max<std::int64_t>(row, 1)));
 }
 
 void SourceReader::make_room(const ValueType& type, const Dims& window) {
-  if (stored_dense(storage_, type)) return;
+  if (is_whole(storage_, type)) return;
   Dims part = window;
   part[0] = 1;
-  part[kChannels] = std::min(part[kChannels], storage_.channel_block);
+  part[kChannels] = std::min(part[kChannels], channels_together(storage_, type));
   part[kRows] = rows_at_once(type, window);
   const auto bytes = static_cast<std::size_t>(part.product() * size_of(type.dtype));
   for (std::vector<std::byte>& buffer : buffers_) buffer.resize(std::max(buffer.size(), bytes));
@@ -53,7 +65,7 @@ void SourceReader::make_room(const ValueType& type, const Dims& window) {
 
 void SourceReader::read(const WindowReader& source, const ValueType& type, const Box& window, std::byte* stored) {
   if (window.empty()) return;
-  if (stored_dense(storage_, type)) return source(window, stored);
+  if (is_whole(storage_, type)) return source(window, stored);
   task_ = {&source, &type, &window, stored};
   if (!source.for_several() || threads_.empty()) {
     read_share(0, 1);
@@ -86,15 +98,19 @@ void SourceReader::read_share(std::int64_t thread, std::int64_t of) noexcept {
 void SourceReader::read_rows(std::vector<std::byte>& buffer, Interval rows) const {
   const ValueType& type = *task_.type;
   const Box& window = *task_.window;
-  const std::int64_t at_once = rows_at_once(type, window.shape());
+  const std::int64_t at_once = rows_at_once(type, window.shape()), together = channels_together(storage_, type);
   Box part = window;
   for (std::int64_t sample = window.lo[0]; sample < window.hi[0]; ++sample)
-    for (std::int64_t channel = window.lo[kChannels]; channel < window.hi[kChannels]; channel += storage_.channel_block)
+    for (std::int64_t channel = window.lo[kChannels]; channel < window.hi[kChannels]; channel += together)
       for (std::int64_t row = rows.lo; row < rows.hi; row += at_once) {
         part.set(0, {sample, sample + 1});
-        part.set(kChannels, block_of(storage_, window[kChannels], channel));
+        part.set(kChannels, {channel, std::min(window.hi[kChannels], channel + together)});
         part.set(kRows, {row, std::min(rows.hi, row + at_once)});
         (*task_.source)(part, buffer.data());
+        if (type.format == Format::planar) {
+          store_planes(type, window, part, buffer.data(), task_.stored);
+          continue;
+        }
         store_dense(storage_, {type.dtype, part.shape(), type.format}, buffer.data(),
                     task_.stored + stored_offset(storage_, type.format, window, part.lo) * size_of(type.dtype));
       }

@@ -8,6 +8,7 @@
 #include "graph/evaluation.h"
 #include "graph/fusion.h"
 #include "graph/opdef.h"
+#include "graph/planar.h"
 #include "graph/verify.h"
 #include "ops/logits.h"
 
@@ -263,6 +264,7 @@ StepGraph make_step_graph(const Graph& forward, StepKind kind, const TrainingOpt
   made.loss = made.graph.outputs()[0];
   made.correct = made.graph.find_value(kCorrect);
   made.correct5 = made.graph.find_value(kCorrect5);
+  if (!options.gradients) make_planar(made.graph, made.x);
   if (kind == StepKind::evaluate) {
     verify_graph(made.graph);
     return made;

@@ -64,6 +64,9 @@ class Errors : public testing::TestWithParam<Case> {
     write("shape.graph", replaced(good, "f32[4, 3, 3, 3]", "f32[4, 5, 3, 3]"));
     write("attribute.graph", replaced(good, "padding=", "paddin="));
     write("undefined.graph", replaced(good, "conv2d(x,", "conv2d(xx,"));
+    write("format.graph", replaced(good, "x f32[", "x f32.blocked["));
+    write("planar.graph",
+          replaced(replaced(good, "x f32[", "x f32.planar["), "conv: y = conv2d(x,", "act: a = relu(x)\nconv: y = conv2d(a,"));
     write("no_x.graph", replaced(replaced(good, "input x", "input image"), "conv2d(x,", "conv2d(image,"));
     write("not_a_loss.graph", replaced(good, "output loss", "output z"));
     write("two_outputs.graph", good + "output z\n");
@@ -265,6 +268,9 @@ const Case kCases[]{
 
     {"graph_not_there", "train absent.graph", 2, "absent.graph: cannot be opened"},
     {"graph_is_a_folder", "train ./", 2, "./: expected a file"},
+    {"graph_format", "train format.graph", 2, "format.graph:2: unknown format 'blocked'; expected plain, map or planar"},
+    {"graph_planar", "train planar.graph", 2,
+     "op act (relu): takes no planar map; write x without its format, found f32.planar[2, 3, 8, 8]"},
     {"graph_empty", "train empty.graph", 2, "outsize: empty.graph: is empty; expected a graph"},
     {"graph_of_comments", "train comment.graph", 2, "outsize: comment.graph: is empty; expected a graph"},
     {"graph_unknown_op", "train unknown_op.graph", 2, "unknown_op.graph:5: "},

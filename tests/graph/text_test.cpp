@@ -47,6 +47,7 @@ TEST(GraphText, ReadsRolesTypesAndInits) {
   const Graph graph = graph_of(R"(
 input a f32[1, 2, 3, 4]
 input b f32.plain[1, 2, 3, 4]
+input p f32.planar[1, 2, 3, 4]
 input c f64[3]
 param w f32[1, 2, 3, 4] init=ones
 param m f32.map[1, 2, 3, 4] init=normal:1e-05
@@ -57,6 +58,7 @@ output a, c
   const auto type_of = [&](std::string_view name) { return graph.value(graph.find_value(name)).type; };
   EXPECT_EQ(type_of("a"), (ValueType{DType::f32, {1, 2, 3, 4}, Format::map}));
   EXPECT_EQ(type_of("b"), (ValueType{DType::f32, {1, 2, 3, 4}, Format::plain}));
+  EXPECT_EQ(type_of("p"), (ValueType{DType::f32, {1, 2, 3, 4}, Format::planar}));
   EXPECT_EQ(type_of("c"), (ValueType{DType::f64, {3}, Format::plain}));
   EXPECT_EQ(type_of("w").format, Format::plain);
   EXPECT_EQ(type_of("m").format, Format::map);

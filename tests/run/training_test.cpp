@@ -94,6 +94,23 @@ output loss
 }
 
 // With a learning rate of 0 only the random key differs from step to step.
+// An image is stored without the padding of blocks where convolutions alone read it and nothing asks for its gradient.
+TEST(StepGraph, ImagesArePlanar) {
+  const auto format = [](const std::string& channels, const std::string& more, const TrainingOptions& options) {
+    const StepGraph step =
+        training_of("graph image\ninput x f32[2, " + channels + ", 6, 5]\ninput labels i32[2]\nparam weight f32[4, " + channels +
+                        ", 3, 3] init=normal:0.3\nconv: y = conv2d(x, weight)\n" + more +
+                        "pool: p = adaptive_avg_pool(y)\nflat: z = reshape(p) shape=[2, 4]\n"
+                        "loss: loss = softmax_cross_entropy(z, labels)\noutput loss\n",
+                    options);
+    return step.graph.value(step.x).type.format;
+  };
+  EXPECT_EQ(format("3", "", {}), Format::planar);
+  EXPECT_EQ(format("3", "", {.gradients = true}), Format::map);
+  EXPECT_EQ(format("3", "also: other = relu(x)\n", {}), Format::map);
+  EXPECT_EQ(format("4", "", {}), Format::map);
+}
+
 TEST(Trainer, RandomKeyChangesWithEveryStepAndIsRepeated) {
   const StepGraph training = training_of(R"(graph dropped
 input x f32[4, 32]

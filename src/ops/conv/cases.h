@@ -407,6 +407,62 @@ conv: y = conv3d(x, weight, bias) stride=[2, 1, 1] padding=[1, 0, 0, 1, 2, 2] di
 output y
 )",
        .torch = "F.conv3d(F.pad(x, (0, 2, 0, 2, 1, 1)), weight, bias, stride=(2, 1, 1), dilation=(1, 2, 1))"},
+      // Planar images: as they are, with windows that end before the image does, cut into patches, and where blocks are needed.
+      {.name = "planar",
+       .graph = R"(
+graph conv2d_planar
+input x f32.planar[2, 3, 9, 8]
+param weight f32[20, 3, 3, 3] init=normal:0.3
+param bias f32[20] init=normal:0.3
+conv: y = conv2d(x, weight, bias) padding=[1, 1, 1, 1] activation=relu
+output y
+)",
+       .torch = "F.relu(F.conv2d(x, weight, bias, padding=1))"},
+      {.name = "planar_stride",
+       .graph = R"(
+graph conv2d_planar_stride
+input x f32.planar[1, 3, 12, 10]
+param weight f32[16, 3, 5, 3] init=normal:0.3
+conv: y = conv2d(x, weight) stride=[2, 3] padding=[2, 0, 1, 1]
+output y
+)",
+       .torch = "F.conv2d(F.pad(x, (0, 1, 2, 1)), weight, stride=(2, 3))"},
+      {.name = "planar_patches",
+       .graph = R"(
+graph conv2d_planar_patches
+input x f32.planar[2, 3, 8, 12]
+param weight f32[17, 3, 4, 4] init=normal:0.3
+conv: y = conv2d(x, weight) stride=[4, 4]
+output y
+)",
+       .torch = "F.conv2d(x, weight, stride=4)"},
+      {.name = "planar_pointwise",
+       .graph = R"(
+graph conv2d_planar_pointwise
+input x f32.planar[2, 2, 5, 4]
+param weight f32[7, 2, 1, 1] init=normal:0.3
+conv: y = conv2d(x, weight)
+output y
+)",
+       .torch = "F.conv2d(x, weight)"},
+      {.name = "planar_deep",
+       .graph = R"(
+graph conv3d_planar
+input x f32.planar[2, 1, 6, 5, 7]
+param weight f32[16, 1, 3, 3, 3] init=normal:0.3
+conv: y = conv3d(x, weight) padding=[1, 1, 1, 1, 1, 1]
+output y
+)",
+       .torch = "F.conv3d(x, weight, padding=1)"},
+      {.name = "planar_dilated",
+       .graph = R"(
+graph conv2d_planar_dilated
+input x f32.planar[1, 3, 9, 9]
+param weight f32[5, 3, 3, 2] init=normal:0.3
+conv: y = conv2d(x, weight) dilation=[2, 3] padding=[2, 1, 1, 0]
+output y
+)",
+       .torch = "F.conv2d(F.pad(x, (1, 0, 2, 1)), weight, dilation=(2, 3))"},
       {.name = "bench_3x3",
        .graph = R"(
 graph conv_bench_3x3

@@ -9,7 +9,9 @@ namespace {
 // on channels c · taps + t, with the same weights.
 class Unfolding {
  public:
-  Unfolding(const ConvGeometry& geometry, const StorageRule& storage) : geometry_(geometry), storage_(storage) {}
+  // `planar`: x is stored N C D? H W.
+  Unfolding(const ConvGeometry& geometry, const StorageRule& storage, bool planar)
+      : geometry_(geometry), storage_(storage), of_x_(planar ? StorageRule{} : storage) {}
 
   // The convolution that is left.
   ConvGeometry geometry() const {
@@ -33,7 +35,7 @@ class Unfolding {
 
   // Fills `to`, which holds box(y).
   void run(const float* x, const Box& x_box, const Box& y, float* to) const {
-    const MapPiece source(storage_, x_box);
+    const MapPiece source(of_x_, x_box);
     const MapPiece target(storage_, box(y));
     const int rank = geometry_.rank();
     const WindowAxis deep = rank == 3 ? geometry_.windows[0] : WindowAxis{1, 1, 0, 0, 1};
@@ -72,11 +74,11 @@ class Unfolding {
  private:
   ConvGeometry geometry_;
   StorageRule storage_;
+  StorageRule of_x_;
 };
 
 // Whether unfolding is worth its copy: few channels, of which a block would be mostly padding.
 bool unfoldable(const ConvGeometry& geometry) {
-  constexpr std::int64_t kStemChannels = 3;
   return geometry.channels.groups == 1 && geometry.x.extent(1) <= kStemChannels &&
          geometry.x.extent(1) == geometry.channels.inputs && geometry.taps() > 1;
 }
@@ -214,24 +216,64 @@ class BackwardWeights final : public Kernel {
   std::int64_t shared_ = 0;
 };
 
-std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storage) {
+// A kernel for a blocked x, given a planar one.
+class Blocked final : public Kernel {
+ public:
+  Blocked(std::unique_ptr<Kernel> inner, const StorageRule& storage, std::size_t input, const Box& x)
+      : inner_(std::move(inner)), storage_(storage), input_(input) {
+    x_ = workspace_.book(MapPiece(storage, x).elements() * size_of(DType::f32));
+    shared_ = workspace_.book(inner_->workspace_bytes());
+  }
+  std::int64_t workspace_bytes() const override { return workspace_.bytes(); }
+  std::string name() const override { return inner_->name() + "+blocked"; }
+
+  void run(const KernelRun& run) const override {
+    std::array<const std::byte*, 3> in{};
+    std::copy(run.in.begin(), run.in.end(), in.begin());
+    block_map(storage_, f32(run.in[input_]), run.in_boxes[input_], f32(run.workspace + x_));
+    in[input_] = run.workspace + x_;
+    inner_->run({std::span(in).first(run.in.size()), run.out, run.workspace + shared_, run.in_boxes, run.out_boxes, run.owned});
+  }
+
+ private:
+  std::unique_ptr<Kernel> inner_;
+  StorageRule storage_;
+  std::size_t input_;
+  Workspace workspace_;
+  std::int64_t x_ = 0;
+  std::int64_t shared_ = 0;
+};
+
+using MakeKernel = std::unique_ptr<Kernel> (*)(const Call& call, const StorageRule& storage, bool planar);
+
+// `make` gives nothing where there is no kernel for a planar x.
+std::unique_ptr<Kernel> make_for(const Call& call, const StorageRule& storage, int x, MakeKernel make) {
   require_f32(call);
   require_blocks(call, storage);
+  if (call.site.in(x).format != Format::planar) return make(call, storage, false);
+  if (std::unique_ptr<Kernel> kernel = make(call, storage, true)) return kernel;
+  const auto input = static_cast<std::size_t>(x);
+  return std::make_unique<Blocked>(make(call, storage, false), storage, input, call.boxes.in[input]);
+}
+
+std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storage, bool planar) {
   if (call.boxes.out[0].empty()) return make_zero_kernel(call, storage);
   const ConvGeometry geometry =
       conv_geometry(call.site, call.site.in(1).shape, call.site.in(0).shape, call.boxes.in[0], call.boxes.out[0]);
   const std::string what = describe_conv(call, geometry);
   const bool bias = call.site.inputs() > 2 && !call.boxes.in[2].empty();
-  const ConvProblem problem{ConvPass::forward, storage, bias, call.site.word("activation") == "relu", x_stands_still(geometry)};
+  const ConvProblem problem{ConvPass::forward,        storage, bias, call.site.word("activation") == "relu",
+                            x_stands_still(geometry), planar};
   const WeightOrder order(geometry.channels, call.boxes.in[1], geometry.x[1]);
   const MapPiece y(storage, geometry.y);
   if (unfoldable(geometry) && patches(geometry) && geometry.taps() * geometry.x.extent(1) >= storage.channel_block) {
-    const Unfolding unfolding(geometry, storage);
+    const Unfolding unfolding(geometry, storage, planar);
     const ConvProblem even{ConvPass::forward, storage, bias, problem.relu};
     if (std::optional<Convolution> one = Convolution::find(even, unfolding.geometry(), unfolding.order(call.boxes.in[1]), what))
       return std::make_unique<Forward>(std::move(*one), unfolding, bias, y);
   }
   std::optional<Convolution> found = Convolution::find(problem, geometry, order, what, true);
+  if (planar && !(found && found->sees_plain())) return nullptr;
   if (!found && is_depthwise(geometry)) return make_depthwise_forward(problem, geometry);
   if (!found) internal_error("oneDNN has only a reference implementation in blocks of {} for {}", storage.channel_block, what);
   return std::make_unique<Forward>(std::move(*found), std::nullopt, bias, y);
@@ -239,24 +281,23 @@ std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storag
 
 std::unique_ptr<Kernel> make_data(const Call& call, const StorageRule& storage) { return make_conv_spread(call, storage, false); }
 
-std::unique_ptr<Kernel> make_weights(const Call& call, const StorageRule& storage) {
-  require_f32(call);
-  require_blocks(call, storage);
+std::unique_ptr<Kernel> make_weights(const Call& call, const StorageRule& storage, bool planar) {
   if (call.boxes.in[0].empty()) return make_zero_kernel(call, storage);
   const ConvGeometry geometry =
       conv_geometry(call.site, call.site.out(0).shape, call.site.in(1).shape, call.boxes.in[1], call.boxes.in[0]);
   const std::string what = describe_conv(call, geometry);
   const bool bias = call.site.outputs() > 1;
-  const ConvProblem problem{ConvPass::weights, storage, bias, false, x_stands_still(geometry)};
-  if (!unfoldable(geometry) && has_row_weights(storage, geometry)) return make_row_weights(problem, geometry);
+  const ConvProblem problem{ConvPass::weights, storage, bias, false, x_stands_still(geometry), planar};
+  if (!unfoldable(geometry) && !planar && has_row_weights(storage, geometry)) return make_row_weights(problem, geometry);
   const WeightOrder order(geometry.channels, call.boxes.out[0], geometry.x[1]);
   std::optional<Convolution> found = Convolution::find(problem, geometry, order, what);
   if (unfoldable(geometry) && (!found || !found->sees_plain())) {
-    const Unfolding unfolding(geometry, storage);
+    const Unfolding unfolding(geometry, storage, planar);
     if (std::optional<Convolution> one =
             Convolution::find({ConvPass::weights, storage, bias}, unfolding.geometry(), unfolding.order(call.boxes.out[0]), what))
       return std::make_unique<UnfoldedWeights>(std::move(*one), unfolding, bias, MapPiece(storage, geometry.y));
   }
+  if (planar && !(found && found->sees_plain())) return nullptr;
   if (!found && is_depthwise(geometry)) return make_depthwise_weights(problem, geometry);
   const bool taps = !found;
   if (taps) found = Convolution::find({ConvPass::weights, storage, bias}, geometry.thinned(), order.picked({0}), what, true);
@@ -267,9 +308,11 @@ std::unique_ptr<Kernel> make_weights(const Call& call, const StorageRule& storag
 }  // namespace
 
 void cpu_conv(KernelTable& table) {
-  for (const std::string_view kind : {"conv2d", "conv3d"}) table.add(kind, make_forward);
+  for (const std::string_view kind : {"conv2d", "conv3d"})
+    table.add(kind, [](const Call& call, const StorageRule& storage) { return make_for(call, storage, 0, make_forward); });
   for (const std::string_view kind : {"conv2d_grad_data", "conv3d_grad_data"}) table.add(kind, make_data);
-  for (const std::string_view kind : {"conv2d_grad_weight", "conv3d_grad_weight"}) table.add(kind, make_weights);
+  for (const std::string_view kind : {"conv2d_grad_weight", "conv3d_grad_weight"})
+    table.add(kind, [](const Call& call, const StorageRule& storage) { return make_for(call, storage, 1, make_weights); });
 }
 
 }  // namespace outsize

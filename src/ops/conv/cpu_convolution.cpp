@@ -325,7 +325,6 @@ std::optional<Convolution::Choice> Convolution::choose(const ConvProblem& proble
                                                        const WeightOrder& order, bool may_be_plain) {
   const Box window = geometry.window();
   const Box touched = intersect(geometry.x, window);
-  constexpr std::int64_t kStemChannels = 3;
   if (may_be_plain && problem.pass != ConvPass::data && geometry.x.extent(1) <= kStemChannels)
     for (const Box& x : {touched, window})
       if (askable(geometry, x) && (x == window || !problem.slips))
@@ -372,6 +371,7 @@ Convolution::Convolution(const ConvProblem& problem, const ConvGeometry& geometr
     : storage_(problem.storage),
       steps_(steps_of(geometry)),
       passage_(choice.passage),
+      planar_(problem.planar),
       y_box_(geometry.y),
       seen_box_(choice.x),
       order_(choice.order),
@@ -389,10 +389,9 @@ Convolution::Convolution(const ConvProblem& problem, const ConvGeometry& geometr
   scratchpad_ = workspace_.book(std::max(convolution_.scratchpad_bytes(), reorder_ ? reorder_->scratchpad_bytes() : 0));
   weights_ = workspace_.book(static_cast<std::int64_t>(choice.weights.get_size()));
   if (!order_.same()) staged_ = workspace_.book(order_.elements() * size_of(DType::f32));
-  if (passage_ == Passage::plain)
-    passing_ = workspace_.book(seen_box_.elements() * size_of(DType::f32));
-  else if (passage_ != Passage::direct)
-    passing_ = workspace_.book(MapPiece(storage_, seen_box_).elements() * size_of(DType::f32));
+  const bool unblocked = passage_ == Passage::plain;
+  if (passage_ == Passage::direct || (unblocked && planar_ && seen_box_ == geometry.x)) return;
+  passing_ = workspace_.book(MapPiece(unblocked ? StorageRule{} : storage_, seen_box_).elements() * size_of(DType::f32));
 }
 
 std::string Convolution::name() const {
@@ -412,7 +411,9 @@ Box Convolution::seen(const ConvPlace& place) const {
     moved[i] = (place.y.lo[i] - y_box_.lo[i]) * (steps ? steps_.stride[static_cast<std::size_t>(i - 2)] : 1);
   }
   moved[1] = 0;
-  return seen_box_.shifted(moved);
+  Box box = seen_box_.shifted(moved);
+  box.set(1, place.x[1]);
+  return box;
 }
 
 // The x side as an input of the primitive.
@@ -422,7 +423,13 @@ const float* Convolution::pass_in(std::byte* workspace, const ConvPlace& place, 
     case Passage::direct: return x;
     case Passage::window: embed_map(storage_, x, place.x, passing, seen(place)); break;
     case Passage::thinned: thin_map(storage_, steps_, x, place.x, passing, seen(place)); break;
-    case Passage::plain: unblock_map(storage_, x, place.x, passing, seen(place)); break;
+    case Passage::plain:
+      if (planar_ && seen(place) == place.x) return x;
+      if (planar_)
+        embed_map({1}, x, place.x, passing, seen(place));
+      else
+        unblock_map(storage_, x, place.x, passing, seen(place));
+      break;
   }
   return passing;
 }

@@ -80,6 +80,7 @@ struct ConvProblem {
   bool relu = false;
   // Windows wider than x: x may be the same for several boxes of y, so that where they lie is known at run time only.
   bool slips = false;
+  bool planar = false;  // x is stored N C D? H W: see sees_plain()
 };
 
 // Where a prepared convolution is run.
@@ -100,7 +101,7 @@ class Convolution {
 
   std::int64_t workspace_bytes() const { return workspace_.bytes(); }
   std::string name() const;
-  // Whether x is given to the primitive without the padding of its block.
+  // Whether x is given to the primitive without the padding of its block. Only then may it be planar.
   bool sees_plain() const { return passage_ == Passage::plain; }
 
   // Each brings x and the weights on their way and runs the primitive; `bias` has padded_channels() numbers or is null.
@@ -134,6 +135,7 @@ class Convolution {
   StorageRule storage_;
   Steps steps_;
   Passage passage_;
+  bool planar_;
   Box y_box_;
   Box seen_box_;
   WeightOrder order_;

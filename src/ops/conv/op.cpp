@@ -41,6 +41,8 @@ class Conv final : public OpDef {
     return {windows_type(x.dtype, x.shape[0], weight[0], windows(site))};
   }
 
+  bool takes_planar(const OpSite& site, int input) const override { return input == 0 && may_be_planar(site, input); }
+
   void gradient(GradientContext& context) const override {
     ValueId dy = context.gradient(0);
     if (!dy) return;
@@ -196,7 +198,7 @@ class ConvGradWeight final : public OpDef {
     const ValueType& dy = site.in(0);
     Dims x = site.in(1).shape;
     x[0] = dy.shape[0];
-    expect_type(site, 1, {dy.dtype, x, Format::map}, "dy's dtype and samples");
+    expect_type(site, 1, {dy.dtype, x, site.in(1).format}, "dy's dtype and samples");
     const std::int64_t groups = expect_groups(site, {dy.shape[1], x[1]});
     const SlidingWindows all = windows(site);
     expect_dy(site, 0, all);
@@ -206,6 +208,7 @@ class ConvGradWeight final : public OpDef {
     return types;
   }
 
+  bool takes_planar(const OpSite& site, int input) const override { return input == 1 && may_be_planar(site, input); }
   bool can_gather(const OpSite&) const override { return false; }
   bool gathers_sums(const OpSite&) const override { return true; }
   CallBoxes gather(const OpSite& site, const Box& output) const override {

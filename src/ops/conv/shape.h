@@ -24,6 +24,12 @@ struct Channels {
   constexpr Interval columns(std::int64_t o, Interval x) const { return clip({x.lo - input(o, 0), x.hi - input(o, 0)}, inputs); }
 };
 
+// Of an image: so few that what would fill a block is mostly padding.
+inline constexpr std::int64_t kStemChannels = 3;
+
+// Whether the x of a convolution, input i, may be planar.
+inline bool may_be_planar(const OpSite& site, int i) { return site.integer("groups") == 1 && site.in(i).shape[1] <= kStemChannels; }
+
 // The channels of a convolution whose whole weight has this shape.
 inline Channels channels_of(const OpSite& site, const Dims& weight) {
   const std::int64_t groups = site.integer("groups");
@@ -33,7 +39,7 @@ inline Channels channels_of(const OpSite& site, const Dims& weight) {
 // Input i must be a map with that many spatial dimensions, of f32 or f64.
 inline void expect_spatial(const OpSite& site, int i, int rank) {
   expect_float(site, i);
-  if (site.in(i).format != Format::map || site.in(i).shape.rank() != 2 + rank)
+  if (!is_map(site.in(i).format) || site.in(i).shape.rank() != 2 + rank)
     user_error("input {} must be a map {}, found {}", input_name(site, i), rank == 2 ? "[N, C, H, W]" : "[N, C, D, H, W]",
                to_string(site.in(i)));
 }
