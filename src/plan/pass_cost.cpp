@@ -79,7 +79,7 @@ class TileCost {
         const bool stored = tiles_.leaves(output) && home != Tier::device;
         if (ahead && stored) {
           kept += 2 * bytes_of(output, of.present);
-        } else {
+        } else if (!graph_.value(output).version_of) {  // which takes the place of the old one
           live += bytes_of(output, of.present);
           ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
         }

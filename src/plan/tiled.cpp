@@ -33,7 +33,7 @@ class PassFitter {
     if (trial_.fits(extents)) return true;
     unit_ = Dims::filled(shape_.rank(), 1);
     if (const int dim = trial_.weight_dim(); dim >= 0) {
-      unit_[dim] = trial_.channel_block();
+      unit_[dim] = trial_.weight_unit();
       return fit_along(extents, dim);
     }
     extents[0] = 1;
@@ -143,14 +143,18 @@ class PassFitter {
   Dims best_extents_;
 };
 
-// The cut with the workspace that the backend says its tiles need: that of the tiles found last stands for smaller ones too.
+// The cut with the workspace that the backend says its tiles need: that of the tiles found last stands for smaller ones too. Where
+// none are found with what is reckoned at first, in proportion to the whole, or with what larger tiles need, the last that were
+// tried say what it is, and may do themselves.
 bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& trial) {
   constexpr int kTries = 4;
   for (int k = 0; k < kTries; ++k) {
-    if (!cut(trial)) return false;
-    if (trial.limit() <= 0 || !request.workspace) return true;
+    const bool found = cut(trial);
+    if (trial.limit() <= 0 || !request.workspace) return found;
+    if (!found && trial.fitted()) return false;  // they are refused for something else than their bytes
     trial.learn_workspace();
-    if (trial.fits(Dims(trial.extents()))) return true;
+    const bool fits = trial.fits(Dims(trial.extents()));
+    if (fits ? found || k > 0 : !found) return fits;
   }
   return false;
 }
@@ -202,7 +206,8 @@ bool PassTrial::fits(const Dims& extents) {
   extents_ = extents;
   cost_ = cost_of_pass(request_, plan_, lines_, extents_, workspace_.empty() ? nullptr : &workspace_);
   least_ = std::min(least_, cost_.bytes);
-  return are_enough(extents) && (limit_ <= 0 || cost_.bytes <= limit_);
+  fitted_ = are_enough(extents) && (limit_ <= 0 || cost_.bytes <= limit_);
+  return fitted_;
 }
 
 // With fewer, what the first loads and the last stores, beside nothing, is too much of all.
@@ -219,6 +224,12 @@ bool PassTrial::may_fit(const Dims& extents) {
 }
 
 int PassTrial::weight_dim() const { return outsize::weight_dim(graph(), plan_, pass()); }
+
+std::int64_t PassTrial::weight_unit() const {
+  for (const ValueId value : lines_.roles()->values())
+    if (graph().value(value).type.format == Format::map) return request_.storage.channel_block;
+  return 1;
+}
 
 bool cut_to_fastest(PassTrial& trial) { return PassFitter(trial).fit(); }
 
@@ -302,6 +313,10 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   split_weights(graph, plan, weights_from(request, plan, choice.split_from));
   for (auto& [value, home] : plan.home)
     if (const auto known = request.homes.find(graph.value(value).name); known != request.homes.end()) home = known->second;
+  *needed = 0;
+  // A run's weights stay where they are: what would hold one elsewhere is no plan for it.
+  for (const auto& [name, home] : request.homes)
+    if (const ValueId value = graph.find_value(name); value && home != plan.home_of(value)) return std::nullopt;
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
   if (choice.stream != TiledChoice::Stream::none)
     for (ValueId value : streamable(graph, plan, later))
@@ -313,7 +328,6 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
   const OpCosts costs = costs_of(request);
   const std::vector<std::int64_t> resident = resident_bytes(request, plan, Tier::device);
   const std::int64_t budget = request.device_budget == 0 ? 0 : limit_of(request) - request.gaps;
-  *needed = 0;
   const auto lacks = [&](std::int64_t bytes, OpId op) {
     if (bytes > *needed) {
       *needed = bytes;

@@ -24,9 +24,10 @@ class PassTrial {
   // Of the driver, which the tiles cut.
   const ValueType& driver() const { return graph().value(pass().driver).type; }
   std::int64_t limit() const { return limit_; }
-  // The dimension that a pass over split weights is to be cut along (see plan/weights.h), in multiples of channel_block(); or −1.
+  // The dimension that a pass over split weights is to be cut along (see plan/weights.h), or −1; and what it is cut in multiples of:
+  // maps hold whole blocks of channels.
   int weight_dim() const;
-  std::int64_t channel_block() const { return request_.storage.channel_block; }
+  std::int64_t weight_unit() const;
   // Whether tiles of these extents of the driver are within the limit; with copies ahead also, whether they are many enough.
   bool fits(const Dims& extents);
   // Whether those inside are: a quick look, which nothing is learned from.
@@ -36,6 +37,7 @@ class PassTrial {
 
   // Of the tiles tried last.
   const Dims& extents() const { return extents_; }
+  bool fitted() const { return fitted_; }
   const PassCost& cost() const { return cost_; }
   double seconds() const { return cost_.seconds; }
   // The fewest bytes of all tiles tried.
@@ -50,6 +52,7 @@ class PassTrial {
   const std::int64_t limit_;
   std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
   Dims extents_;
+  bool fitted_ = false;
   PassCost cost_;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };

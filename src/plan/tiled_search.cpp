@@ -112,14 +112,16 @@ class Searcher {
     std::int64_t needed = 0, host = 0;
     OpId worst;
     std::optional<TiledPlan> found = tiled_plan(request_, planner_, choice, &needed, &worst, &host);
+    has_room = host_limit(request_) == 0 || host <= host_limit(request_);
     const bool counts = !found && stream == first_;
+    // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
+    if (has_room) needed = std::max(needed, limit_of(request_) + 1);
     if (counts && needed <= limit_of(request_)) {
       least_host_ = std::min(least_host_, host);
     } else if (counts && needed < least_) {
       least_ = needed;
       at_peak_ = worst;
     }
-    has_room = host_limit(request_) == 0 || host <= host_limit(request_);
     if (found && (!best_ || found->seconds * about_ < best_->seconds ||
                   (found->seconds <= best_->seconds * about_ && found->host_bytes < best_->host_bytes))) {
       best_ = std::move(found);

@@ -6,6 +6,7 @@
 
 #include "../batches.h"
 #include "cost/devices.h"
+#include "graph/text.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
@@ -115,6 +116,47 @@ TEST(OneBudget, TakesWeightsOfAnySize) {
   EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).program.peak_bytes[0], budget);
 }
 
+// A weight of few rows is cut between any of them: only maps hold whole blocks of channels.
+TEST(OneBudget, SplitsWeightsOfFewRows) {
+  register_ops();
+  const StepGraph step = make_training_graph(parse_graph(R"(graph flat
+input x f32[2, 8192]
+input labels i32[2]
+param fc.weight f32[10, 8192] init=normal:0.02
+fc: z = linear(x, fc.weight)
+loss: loss = softmax_cross_entropy(z, labels)
+output loss
+)",
+                                                         "flat"),
+                                             {});
+  const std::int64_t whole = run(step, "keep", 0).peak;
+  for (const char* planner : {"overl", "2ps-h"}) EXPECT_LE(run(step, planner, whole / 2).peak, whole / 2) << planner;
+}
+
+// Training keeps some weights in host memory; evaluation must not run their layers in tiles, which would want them on the device.
+TEST(OneBudget, EvaluatesWithWeightsWhereTheyAre) {
+  const ModelOptions model{.batch = 2, .image_height = 64, .image_width = 64, .width = 0.125};
+  const StepGraph step = step_of("vgg16-features", model);
+  const StepGraph evaluation = make_step_graph(build_model("vgg16-features", model), StepKind::evaluate, {});
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("cpu"), {}};
+  const std::int64_t whole = run(step, "keep", 0).peak;
+  int streamed = 0;
+  for (const char* planner : {"overl", "2ps", "overl-h", "2ps-h"})
+    for (const int percent : {17, 20, 25, 30, 35}) {
+      PrepareOptions options;
+      options.planner = planner;
+      options.budgets.device = whole * percent / 100;
+      const Prepared training = prepare(step.graph, *backend, profile, options);
+      const PersistentLayout layout = layout_of(step.graph, training.program);
+      for (const auto& [name, place] : layout.places) streamed += place.tier == Tier::host;
+      options.layout = &layout;
+      EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).program.peak_bytes[0], options.budgets.device)
+          << planner << " in " << percent << " %";
+    }
+  EXPECT_GT(streamed, 0);
+}
+
 std::int64_t resident_kib() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -140,6 +182,27 @@ TEST(OneBudget, LowersVgg16OfAHundredThousandRows) {
   EXPECT_LE(prepared.program.peak_bytes[0], options.budgets.device);
   EXPECT_GT(figures_of(step.graph, prepared).tiles, 500);
   EXPECT_LT(prepared.program.instructions.size(), 100000);
+}
+
+// What a plan for less takes, more has room for; and what lacks is more than nothing.
+TEST(Refusals, AreOfWhatNoPlanFits) {
+  const StepGraph step = step_of("resnet18", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125});
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("cpu"), {}};
+  PrepareOptions options;
+  for (const char* planner : {"overl", "2ps-h"}) {
+    std::int64_t taken = 0;  // by the first plan that is found
+    options.planner = planner;
+    for (options.budgets.device = 300'000; options.budgets.device < 900'000; options.budgets.device += 20'000) try {
+        const std::int64_t peak = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
+        taken = taken == 0 ? peak : taken;
+      } catch (const BudgetError& error) {
+        EXPECT_EQ(taken, 0) << planner << " refuses " << options.budgets.device;
+        EXPECT_GT(error.missing_bytes(), 0);
+        EXPECT_EQ(error.tier(), "device");
+      }
+    EXPECT_GT(taken, 0) << planner;
+  }
 }
 
 // What such a planner refuses is not asked for again with less.
