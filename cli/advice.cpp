@@ -24,10 +24,16 @@ class Deadline {
   Clock::time_point end_;
 };
 
-// The plan, or nothing where there is none.
-std::optional<Prepared> try_plan(const Graph& graph, Session& session, const PrepareOptions& options) {
+// The plan, or nothing where there is none, or none for the other programs beside it.
+std::optional<Prepared> try_plan(const StepGraph& step, std::span<const StepGraph> others, Session& session,
+                                 PrepareOptions options) {
   try {
-    return prepare(graph, *session.backend, session.profile, options);
+    Prepared prepared = prepare(step.graph, *session.backend, session.profile, options);
+    if (others.empty() || !options.plan_text.empty()) return prepared;  // a plan that was given is for the step
+    const PersistentLayout layout = layout_of(step.graph, prepared.program);
+    options.layout = &layout;
+    for (const StepGraph& other : others) prepare(other.graph, *session.backend, session.profile, options);
+    return prepared;
   } catch (const BudgetError&) {
   } catch (const UserError&) {  // a planner that has no plan for such a graph
   }
@@ -43,7 +49,7 @@ void find_budget(Session& session, PrepareOptions options, const BudgetError& re
   for (int attempt = 0; !deadline.passed(); ++attempt) {
     options.budgets.device = wanted;
     std::int64_t peak = 0;
-    if (const std::optional<Prepared> found = try_plan(session.training.graph, session, options)) {
+    if (const std::optional<Prepared> found = try_plan(session.training, session.others, session, options)) {
       peak = found->program.peak_bytes[0];
       advice.smallest_budget = wanted;
       advice.peak = describe(session.training.graph, found->program, peak_of(found->program).instruction);
@@ -70,7 +76,7 @@ void find_planners(Session& session, PrepareOptions options, Advice& advice) {
     options.planner = planner.name;
     if (deadline.passed())
       advice.untried_planners.emplace_back(planner.name);
-    else if (try_plan(session.training.graph, session, options))
+    else if (try_plan(session.training, session.others, session, options))
       advice.fitting_planners.emplace_back(planner.name);
   }
 }
@@ -85,7 +91,9 @@ void find_batch(Session& session, const PrepareOptions& options, const Rebuild& 
   for (std::int64_t batch = search.next(); batch > 0 && !deadline.passed(); batch = search.next()) {
     shape[0] = batch;
     try {
-      search.record(batch, try_plan(rebuild(shape).graph, session, options) ? Outcome::fits : Outcome::refused);
+      const std::vector<StepGraph> programs = rebuild(shape);
+      const std::optional<Prepared> found = try_plan(programs.front(), std::span(programs).subspan(1), session, options);
+      search.record(batch, found ? Outcome::fits : Outcome::refused);
     } catch (const UserError&) {
       search.record(batch, Outcome::untaken);
     }
@@ -103,8 +111,8 @@ std::string with_advice(const BudgetError& error, const PrepareOptions& options,
   const std::string refusal = error.what();
   const bool none = !advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch;
   if (none && advice.untried_planners.empty()) return refusal;
-  // Where nothing was found, the general advice is better than none.
-  std::string text = none ? refusal : first_sentence(refusal);
+  // Where nothing was found, the general advice is better than none; where the device is not what lacks, only that tells of it.
+  std::string text = none || error.tier() != name_of(Tier::device) ? refusal : first_sentence(refusal);
   if (!text.ends_with(".")) text += ".";
   // A planner's own words need not have everything.
   if (const std::int64_t missing = error.missing_bytes(); refusal.find(std::to_string(missing)) == std::string::npos)
@@ -123,7 +131,8 @@ std::string with_advice(const BudgetError& error, const PrepareOptions& options,
   if (!advice.untried_planners.empty())
     text += fmt::format(" Planner{} {} {} not tried.", advice.untried_planners.size() == 1 ? "" : "s",
                         listed(advice.untried_planners), advice.untried_planners.size() == 1 ? "was" : "were");
-  if (advice.fitting_batch) text += fmt::format(" --batch {} fits with {}.", *advice.fitting_batch, who);
+  if (advice.fitting_batch)
+    text += fmt::format(" --batch {} fits with {} and --memory {}.", *advice.fitting_batch, who, options.budgets.device);
   text.pop_back();  // messages end without a full stop
   return text;
 }
@@ -136,9 +145,14 @@ std::string first_sentence(const std::string& refusal) { return refusal.substr(0
 AdvisedError::AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice)
     : BudgetError(with_advice(refusal, options, advice), refusal.missing_bytes(), refusal.tier()), advice_(std::move(advice)) {}
 
-Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind) {
+Rebuild rebuild_of(const Session& session, const ModelFlags& model, const TrainingOptions& training) {
   if (is_file(model) || model.own_sizes) return {};
-  return [&model, &training, kind](const Dims& x_shape) { return make_step_graph(load_model(model, x_shape), kind, training); };
+  return [&](const Dims& x_shape) {
+    const Graph forward = load_model(model, x_shape);
+    std::vector<StepGraph> programs{make_step_graph(forward, session.training.kind, training)};
+    for (const StepGraph& other : session.others) programs.push_back(make_step_graph(forward, other.kind, training));
+    return programs;
+  };
 }
 
 Advice advise(Session& session, const PrepareOptions& options, const BudgetError& refusal, const Rebuild& rebuild) {

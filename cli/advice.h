@@ -29,10 +29,10 @@ class AdvisedError : public BudgetError {
   Advice advice_;
 };
 
-// The same step for samples x of another shape; empty where there is no other.
-using Rebuild = std::function<StepGraph(const Dims& x_shape)>;
-// Of a model of the zoo: a file has the sizes that are in it. Holds on to its arguments.
-Rebuild rebuild_of(const ModelFlags& model, const TrainingOptions& training, StepKind kind = StepKind::whole);
+// The same programs for samples x of another shape, that of the step first; empty where there is no other.
+using Rebuild = std::function<std::vector<StepGraph>(const Dims& x_shape)>;
+// Of the session's programs, where the model is of the zoo: a file has the sizes that are in it. Holds on to its arguments.
+Rebuild rebuild_of(const Session& session, const ModelFlags& model, const TrainingOptions& training);
 
 // Looks for what helps: a budget and planners for session.advice_seconds each, a batch for half of that, not counting the last plan
 // that was begun in that time.

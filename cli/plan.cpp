@@ -49,7 +49,7 @@ int plan(const Flags& flags) {
   const PrepareOptions options = resolve_for_device(session, flags.plan, &keep);
   std::optional<Prepared> prepared;
   try {
-    prepared = prepare_or_advise(session, options, rebuild_of(flags.model, flags.training));
+    prepared = prepare_or_advise(session, options, rebuild_of(session, flags.model, flags.training));
   } catch (const BudgetError& error) {
     if (!flags.common.json) throw;
     nlohmann::ordered_json object = to_json(session, options, yardstick_of(session, options, *keep), row_of(options, error));

@@ -13,6 +13,7 @@ namespace outsize::cli {
 // What `train` and `plan` have in common: the training graph of a model, and the backend that plans are made for.
 struct Session {
   StepGraph training;
+  std::vector<StepGraph> others;  // further programs of the run, which a budget must do for as well
   std::unique_ptr<Backend> backend;
   Profile profile;
   MeasuredOn measured_on;

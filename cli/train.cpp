@@ -413,8 +413,8 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   const SavedPlans saved = saved_plans(from, state);
   std::optional<Prepared> again;
   if (options.plan_text.empty()) again = prepare_saved(session, session.training, options, saved);
-  Prepared prepared = again ? std::move(*again)
-                            : prepare_or_advise(session, options, rebuild_of(flags.model, flags.training, session.training.kind));
+  Prepared prepared =
+      again ? std::move(*again) : prepare_or_advise(session, options, rebuild_of(session, flags.model, flags.training));
   if (dump_plan(session, prepared, flags.plan)) return kDone;
   refine(session, prepared);
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
@@ -441,6 +441,15 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   return run.signal != 0 ? kSignalled + run.signal : kDone;
 }
 
+// The programs that the run has beside its step's, of samples of the same size.
+void add_others(Session& session, const TrainFlags& flags, bool evaluates) {
+  const Graph forward = load_model(flags.model, session.training.graph.value(session.training.x).type.shape);
+  std::vector<StepKind> kinds;
+  if (flags.accumulate > 1) kinds.push_back(StepKind::first);
+  if (evaluates) kinds.push_back(StepKind::evaluate);
+  for (const StepKind kind : kinds) session.others.push_back(make_step_graph(forward, kind, flags.training));
+}
+
 int train(TrainFlags flags) {
   check_flags(flags);
   if (flags.model.own_sizes) take_own_sizes(flags.model);
@@ -464,8 +473,15 @@ int train(TrainFlags flags) {
   flags.learning_rate.total = steps;
 
   const PrepareOptions options = resolve(session, flags.plan);
+  add_others(session, flags, eval_loader != nullptr);
   try {
-    return run_training(session, flags, options, *loader, eval_loader.get(), steps);
+    try {
+      return run_training(session, flags, options, *loader, eval_loader.get(), steps);
+    } catch (const AdvisedError&) {
+      throw;
+    } catch (const BudgetError& error) {  // of another program than the step's
+      throw AdvisedError(error, options, advise(session, options, error, rebuild_of(session, flags.model, flags.training)));
+    }
   } catch (const BudgetError& error) {
     // Under --json a refused budget is an answer too, whichever program of the run it is that does not fit.
     if (flags.common.json) print_refusal(session, options, error);

@@ -394,9 +394,32 @@ TEST_F(Cli, AdviceIsTrue) {
     EXPECT_EQ(run(model + std::to_string(batch)).status, 0) << batch;
     EXPECT_EQ(run(model + std::to_string(batch + 1)).status, 1) << batch;
     EXPECT_NE(object["error"].get<std::string>().find("the peak is at op "), std::string::npos);
+    EXPECT_NE(result.err.find(fmt::format("--batch {} fits with planner keep and --memory {}", batch,
+                                          object["budget_bytes"].get<std::int64_t>())),
+              std::string::npos)
+        << result.err;
     EXPECT_EQ("outsize: " + object["error"].get<std::string>() + "\n", result.err);
     EXPECT_NE(result.err.find(fmt::format("--memory {} (", smallest)), std::string::npos) << result.err;
   }
+}
+
+// A run that accumulates or evaluates has programs beside its step's, which the budget must do for as well.
+TEST_F(Cli, AdviceIsTrueOfAllPrograms) {
+  const std::string sizes = "train resnet18 --image 48x40 --batch 2 --width 0.125 --classes 5 --steps 1 --json --planner tsplit";
+  for (const std::string more : {" --accumulate 2", " --data synthetic --eval-every 1"}) {
+    const Result refused = run(sizes + more + " --memory 40%");
+    ASSERT_EQ(refused.status, 1) << more;
+    const std::int64_t enough = Json::parse(refused.out)["smallest_budget_bytes"];
+    EXPECT_EQ(run(sizes + more + fmt::format(" --memory {}", enough)).status, 0) << more << ": " << enough;
+  }
+}
+
+// What host memory lacks is said beside what else would help.
+TEST_F(Cli, AdviceTellsOfHostMemory) {
+  const Result result = run("plan slide-s --image 256 --batch 1 --planner 2ps-h --memory 30% --host-memory 1MiB");
+  EXPECT_EQ(result.status, 1);
+  for (const char* part : {"Raise --host-memory, or give a --spill directory. ", " would do with planner 2ps-h"})
+    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
 }
 
 // What there was no time for is told apart from what does not help.
