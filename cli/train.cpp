@@ -443,10 +443,11 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
 
 // The programs that the run has beside its step's, of samples of the same size.
 void add_others(Session& session, const TrainFlags& flags, bool evaluates) {
-  const Graph forward = load_model(flags.model, session.training.graph.value(session.training.x).type.shape);
   std::vector<StepKind> kinds;
   if (flags.accumulate > 1) kinds.push_back(StepKind::first);
   if (evaluates) kinds.push_back(StepKind::evaluate);
+  if (kinds.empty()) return;
+  const Graph forward = load_model(flags.model, session.training.graph.value(session.training.x).type.shape);
   for (const StepKind kind : kinds) session.others.push_back(make_step_graph(forward, kind, flags.training));
 }
 
