@@ -70,10 +70,13 @@ class LineMaker {
     const ValueId driver = here.op.inputs[j];
     const Box part = whole_with(driver, range);
     CallBoxes boxes = here.op.def->push(here, part);
-    if (boxes.in[j] != part)
-      user_error("pass {}: op {} takes {} whole along dimension {}, which a cut of {} along dimension {} cuts; cut another",
-                 pass_.name, here.op.name, graph_.value(driver).name, dim_of(driver), graph_.value(pass_.driver).name, dim_);
+    if (boxes.in[j] != part) takes_whole(here.op, driver);
     return boxes;
+  }
+
+  [[noreturn]] void takes_whole(const Op& op, ValueId value) const {
+    user_error("pass {}: op {} takes {} whole along dimension {}, which a cut of {} along dimension {} cuts; cut another",
+               pass_.name, op.name, graph_.value(value).name, dim_of(value), graph_.value(pass_.driver).name, dim_);
   }
 
   // Downstream of the driver, in op order: pushed gradients and reductions of the driver, or fronts.
@@ -84,6 +87,9 @@ class LineMaker {
       const Op& op = here.op;
       if (roles_.mode(k) == OpMode::gather) continue;
       if (roles_.mode(k) == OpMode::front) {
+        for (ValueId input : op.inputs)
+          if (tiles > 1 && roles_.flows(input) && dim_of(input) != PassRoles::kNoDim && dim_of(op.outputs[0]) == PassRoles::kNoDim)
+            takes_whole(op, input);
         std::int64_t reached = 0;
         for (std::size_t i = 0; i < tiles; ++i) {
           const Interval range = furthest(op, line, i, reached);

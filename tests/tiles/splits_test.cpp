@@ -89,6 +89,22 @@ loss: loss = mean_squared_error(z, target)
 output loss
 )";
 
+// A map of normed pixels.
+constexpr const char* kTurned = R"(
+graph turned
+input x f64[3, 2, 6, 4]
+input target f64[3, 4, 2, 6]
+param norm.weight f64[4] init=ones
+param norm.bias f64[4] init=normal:0.1
+param conv.weight f64[4, 4, 1, 1] init=normal:0.5
+last: l = reshape(x) shape=[3, 2, 6, 4] format=plain
+norm: n = layer_norm(l, norm.weight, norm.bias)
+turn: t = permute(n) order=[0, 3, 1, 2] format=map
+conv: z = conv2d(t, conv.weight)
+loss: loss = mean_squared_error(z, target)
+output loss
+)";
+
 // One block of a decoder, with dropout of its weights, and a head that has the weights of the embedding.
 constexpr const char* kTokens = R"(
 graph tokens
@@ -411,6 +427,10 @@ TEST(Splits, RefuseWhatCannotBeSplit) {
                       "grad.n.sum]\nrest\n",
                       "reference"),
               HasSubstr("op grad.n.sum would add k.grad_data in several tiles"));
+  EXPECT_THAT(
+      message(kTurned, "until turn.grad\npass b driver=conv.grad_data grid=[1, 2, 1, 1] gradients=gather ops=[turn.grad]\nrest\n",
+              "reference"),
+      HasSubstr("op turn.grad takes conv.grad_data whole along dimension 1"));
   EXPECT_THAT(message(kMaps, "until conv1\npass f driver=y grid=[1, 2, 1, 1] ops=[conv1]\nrest\n", "cpu"),
               HasSubstr("it would cut the channels of y at 24, but they are stored in blocks of 16"));
 }
