@@ -116,9 +116,9 @@ class Searcher {
     const bool counts = !found && stream == first_;
     // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
     if (has_room) needed = std::max(needed, limit_of(request_) + 1);
-    if (counts && needed <= limit_of(request_)) {
+    if (counts && worst && needed <= limit_of(request_)) {
       least_host_ = std::min(least_host_, host);
-    } else if (counts && needed < least_) {
+    } else if (counts && worst && needed < least_) {  // without one the run's weights are not where the tiling wants them
       least_ = needed;
       at_peak_ = worst;
     }
@@ -218,7 +218,8 @@ class Searcher {
 
   [[noreturn]] void refuse() const {
     // What would stream more than the host has may well be what the device lacks.
-    if (!host_lacks()) refuse_budget(request_, planner_, least_, at_peak_);
+    if (at_peak_ && !host_lacks()) refuse_budget(request_, planner_, least_, at_peak_);
+    if (!host_lacks()) refuse_budget(request_, planner_, limit_of(request_) + 1, groups_.back().forward.back());
     const std::int64_t lacking = least_host_ - host_limit(request_);
     throw BudgetError(
         fmt::format("planner {} streams values of {} from host memory in {}, {} more than the {} there are; the peak is at op "
