@@ -27,30 +27,28 @@ class Deadline {
 // The plan, or nothing where there is none, or none for the other programs beside it.
 std::optional<Prepared> try_plan(const StepGraph& step, std::span<const StepGraph> others, Session& session,
                                  PrepareOptions options) {
-  try {
-    Prepared prepared = prepare(step.graph, *session.backend, session.profile, options);
-    if (others.empty() || !options.plan_text.empty()) return prepared;  // a plan that was given is for the step
-    const PersistentLayout layout = layout_of(step.graph, prepared.program);
-    options.layout = &layout;
-    for (const StepGraph& other : others) prepare(other.graph, *session.backend, session.profile, options);
-    return prepared;
-  } catch (const BudgetError&) {
-  } catch (const UserError&) {  // a planner that has no plan for such a graph
-  }
-  return std::nullopt;
+  Planned<Prepared> prepared = prepare(step.graph, *session.backend, session.profile, options);
+  if (!prepared) return std::nullopt;
+  if (others.empty() || !options.plan_text.empty()) return *std::move(prepared);  // a plan that was given is for the step
+  const PersistentLayout layout = layout_of(step.graph, prepared->program);
+  options.layout = &layout;
+  for (const StepGraph& other : others)
+    if (!prepare(other.graph, *session.backend, session.profile, options)) return std::nullopt;
+  return *std::move(prepared);
 }
 
 // Doubles what was refused until it will do, then halves in between. A plan's peak is tried first: it is enough for planners that
 // would make the same plan for less.
-void find_budget(Session& session, PrepareOptions options, const BudgetError& refusal, Advice& advice) {
+void find_budget(Session& session, PrepareOptions options, const Refusal& refusal, Advice& advice) {
+  if (!refusal.of_bytes()) return;
   constexpr int kDoublings = 6;
   const Deadline deadline(session.advice_seconds);
-  std::int64_t refused = options.budgets.device, wanted = refused + refusal.missing_bytes();
+  std::int64_t refused = options.budgets.device, wanted = refused + std::max(refusal.missing(), kAlignment);
   for (int attempt = 0; !deadline.passed(); ++attempt) {
     options.budgets.device = wanted;
     std::int64_t peak = 0;
     if (const std::optional<Prepared> found = try_plan(session.training, session.others, session, options)) {
-      peak = found->program.peak_bytes[0];
+      peak = found->program.peak_bytes.device;
       advice.smallest_budget = wanted;
       advice.peak = describe(session.training.graph, found->program, peak_of(found->program).instruction);
     } else {
@@ -107,21 +105,15 @@ std::string listed(const std::vector<std::string>& names) {
   return fmt::format("{} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-std::string with_advice(const BudgetError& error, const PrepareOptions& options, const Advice& advice) {
-  const std::string refusal = error.what();
+std::string with_advice(const Refusal& refusal, const PrepareOptions& options, const Advice& advice) {
   const bool none = !advice.smallest_budget && advice.fitting_planners.empty() && !advice.fitting_batch;
-  if (none && advice.untried_planners.empty()) return refusal;
+  if (none && advice.untried_planners.empty()) return message_of(refusal);
   // Where nothing was found, the general advice is better than none; where the device is not what lacks, only that tells of it.
-  std::string text = none || error.tier() != name_of(Tier::device) ? refusal : first_sentence(refusal);
-  if (!text.ends_with(".")) text += ".";
-  // A planner's own words need not have everything.
-  if (const std::int64_t missing = error.missing_bytes(); refusal.find(std::to_string(missing)) == std::string::npos)
-    text += fmt::format(" {} ({} bytes) are missing.", format_bytes(missing), missing);
+  std::string text = (none || refusal.tier != Tier::device ? message_of(refusal) : sentence_of(refusal)) + ".";
   const std::string who = options.plan_text.empty() ? "planner " + options.planner : "the plan";
   if (advice.smallest_budget) {
-    if (refusal.find("the peak is at") == std::string::npos) text += fmt::format(" The peak is at {}.", advice.peak);
     // A planner's needs depend on what it may have.
-    const bool other_plan = *advice.smallest_budget != options.budgets.device + error.missing_bytes();
+    const bool other_plan = refusal.tier != Tier::device || *advice.smallest_budget != refusal.needed;
     text += fmt::format(" --memory {} ({}) would do with {}{}.", *advice.smallest_budget, format_bytes(*advice.smallest_budget),
                         who, other_plan ? ", which plans otherwise for that" : "");
   }
@@ -139,11 +131,8 @@ std::string with_advice(const BudgetError& error, const PrepareOptions& options,
 
 }  // namespace
 
-// Numbers have a point too, but no blank behind it.
-std::string first_sentence(const std::string& refusal) { return refusal.substr(0, refusal.find(". ")); }
-
-AdvisedError::AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice)
-    : BudgetError(with_advice(refusal, options, advice), refusal.missing_bytes(), refusal.tier()), advice_(std::move(advice)) {}
+AdvisedError::AdvisedError(const Refusal& refusal, const PrepareOptions& options, Advice advice)
+    : BudgetError(refusal, with_advice(refusal, options, advice)), advice_(std::move(advice)) {}
 
 Rebuild rebuild_of(const Session& session, const ModelFlags& model, const TrainingOptions& training) {
   if (is_file(model) || model.own_sizes) return {};
@@ -155,7 +144,7 @@ Rebuild rebuild_of(const Session& session, const ModelFlags& model, const Traini
   };
 }
 
-Advice advise(Session& session, const PrepareOptions& options, const BudgetError& refusal, const Rebuild& rebuild) {
+Advice advise(Session& session, const PrepareOptions& options, const Refusal& refusal, const Rebuild& rebuild) {
   Advice advice;
   find_budget(session, options, refusal, advice);
   find_planners(session, options, advice);
@@ -164,11 +153,9 @@ Advice advise(Session& session, const PrepareOptions& options, const BudgetError
 }
 
 Prepared prepare_or_advise(Session& session, const PrepareOptions& options, const Rebuild& rebuild) {
-  try {
-    return prepare(session.training.graph, *session.backend, session.profile, options);
-  } catch (const BudgetError& refusal) {
-    throw AdvisedError(refusal, options, advise(session, options, refusal, rebuild));
-  }
+  Planned<Prepared> prepared = prepare(session.training.graph, *session.backend, session.profile, options);
+  if (prepared) return *std::move(prepared);
+  throw AdvisedError(prepared.refusal(), options, advise(session, options, prepared.refusal(), rebuild));
 }
 
 nlohmann::ordered_json advice_json(const BudgetError& error) {

@@ -22,7 +22,7 @@ struct Advice {
 // A refused budget with its advice in the message, behind the first sentence of the refusal.
 class AdvisedError : public BudgetError {
  public:
-  AdvisedError(const BudgetError& refusal, const PrepareOptions& options, Advice advice);
+  AdvisedError(const Refusal& refusal, const PrepareOptions& options, Advice advice);
   const Advice& advice() const { return advice_; }
 
  private:
@@ -36,7 +36,7 @@ Rebuild rebuild_of(const Session& session, const ModelFlags& model, const Traini
 
 // Looks for what helps: a budget and planners for session.advice_seconds each, a batch for half of that, not counting the last plan
 // that was begun in that time.
-Advice advise(Session& session, const PrepareOptions& options, const BudgetError& refusal, const Rebuild& rebuild);
+Advice advise(Session& session, const PrepareOptions& options, const Refusal& refusal, const Rebuild& rebuild);
 
 // Plans the training step. Throws AdvisedError where the budget cannot be met.
 Prepared prepare_or_advise(Session& session, const PrepareOptions& options, const Rebuild& rebuild);
@@ -44,8 +44,5 @@ Prepared prepare_or_advise(Session& session, const PrepareOptions& options, cons
 // The keys `smallest_budget_bytes`, `fitting_planners`, `untried_planners`, `fitting_batch` and `peak_at` of a refusal's object.
 // What was not found is null; so are the planners that fit where none was found and not all were tried.
 nlohmann::ordered_json advice_json(const BudgetError& error);
-
-// "planner keep needs 2 MiB …": a refusal without what it advises a user who can choose planner and budget at will.
-std::string first_sentence(const std::string& refusal);
 
 }  // namespace outsize::cli

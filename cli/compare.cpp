@@ -20,16 +20,17 @@ struct Flags {
 
 // The fastest that fits first; then those that miss the fewest bytes; last, those that have no plan for the graph.
 bool before(const PlanRow& a, const PlanRow& b) {
-  if (a.fits != b.fits) return a.fits;
-  if (a.fits) return a.step_seconds < b.step_seconds;
-  if (a.missing_bytes && b.missing_bytes) return *a.missing_bytes < *b.missing_bytes;
-  return a.missing_bytes.has_value() && !b.missing_bytes.has_value();
+  if (a.fits() != b.fits()) return a.fits();
+  if (a.fits()) return a.step_seconds < b.step_seconds;
+  const std::optional<std::int64_t> of_a = a.missing_bytes(), of_b = b.missing_bytes();
+  if (of_a && of_b) return *of_a < *of_b;
+  return of_a.has_value() && !of_b.has_value();
 }
 
 // "17.2 MiB", of another tier than the device "17.2 MiB of host"
 std::string missing_of(const PlanRow& row) {
-  const bool device = row.missing_tier == name_of(Tier::device);
-  return format_bytes(*row.missing_bytes) + (device ? "" : " of " + row.missing_tier);
+  const std::string bytes = format_bytes(row.refusal->missing());
+  return row.refusal->tier == Tier::device ? bytes : fmt::format("{} of {}", bytes, name_of(row.refusal->tier));
 }
 
 void print_table(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
@@ -43,21 +44,21 @@ void print_table(const Session& session, const PrepareOptions& options, const Ya
   for (const PlanRow& row : rows) {
     const std::string name = with_options(row.planner, row.planner_options);
     const std::string planned = format_seconds(*row.plan_seconds), none = "-";
-    if (row.fits)
-      table.row({name, "yes", format_bytes(row.peak_bytes[0]), none, format_seconds(row.step_seconds),
+    if (row.fits())
+      table.row({name, "yes", format_bytes(row.peak_bytes.device), none, format_seconds(row.step_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
                  fmt::format("{:.3f}", row.step_seconds / bound_seconds(yardstick, row)), format_bytes(row.figures.swapped_bytes),
                  fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
     else
-      table.row({name, "no", row.peak_bytes[0] > 0 ? format_bytes(row.peak_bytes[0]) : none,
-                 row.missing_bytes ? missing_of(row) : none, none, none, none, none, none, none, planned});
+      table.row({name, "no", row.peak_bytes.device > 0 ? format_bytes(row.peak_bytes.device) : none,
+                 row.refusal->of_bytes() ? missing_of(row) : none, none, none, none, none, none, none, planned});
   }
   table.print();
 }
 
 void print_json(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
                 const std::vector<PlanRow>& rows) {
-  nlohmann::ordered_json object{{"fits", rows.front().fits},
+  nlohmann::ordered_json object{{"fits", rows.front().fits()},
                                 {"model", session.model},
                                 {"backend", session.backend->name()},
                                 {"device", session.profile.device.name},
@@ -88,10 +89,10 @@ int compare(const Flags& flags) {
   std::ranges::stable_sort(rows, before);
   (flags.common.json ? print_json : print_table)(session, options, yardstick, rows);
   const PlanRow& best = rows.front();
-  if (!best.fits)
-    throw BudgetError(names.size() == 1 ? first_sentence(best.refusal)
-                                        : fmt::format("no planner fits; the nearest: {}", first_sentence(best.refusal)),
-                      best.missing_bytes.value_or(0));
+  if (!best.fits()) {
+    const std::string nearest = sentence_of(*best.refusal);
+    throw BudgetError(*best.refusal, names.size() == 1 ? nearest : fmt::format("no planner fits; the nearest: {}", nearest));
+  }
   return kDone;
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backend/host_memory.h"
 #include "base/bytes.h"
 #include "command.h"
 #include "cost/measure.h"
@@ -21,7 +22,7 @@ struct Flags {
 // This machine, and what was measured of it.
 struct Here {
   Machine machine = describe_machine();
-  std::int64_t free_bytes = free_device_bytes();
+  std::int64_t free_bytes = available_bytes();
   int threads = 1;
   MachineRates rates;
   std::optional<DiskRates> disk;

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "graph/storage.h"
-#include "plan/lives.h"
+#include "plan/reckon/lives.h"
 #include "program/offsets.h"
 #include "table.h"
 
@@ -278,7 +278,7 @@ void print_explanation_json(const Session& session, const Prepared& prepared, co
   Json object{{"model", session.model},
               {"device", session.profile.device.name},
               {"planner", prepared.plan.planner},
-              {"peak_bytes", prepared.program.peak_bytes[0]},
+              {"peak_bytes", prepared.program.peak_bytes.device},
               {"step_s", prepared.predicted.seconds},
               {"value", value.name},
               {"type", to_string(value.type)},

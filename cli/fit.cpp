@@ -165,14 +165,14 @@ void probe(std::vector<Reach>& reaches, std::int64_t number, const Axis& axis, c
     }
     options.planner = reach.planner;
     const PlanRow row = plan_row(step->graph, session, options);
-    reach.search.record(number, row.fits ? Outcome::fits : Outcome::refused);
-    if (row.fits) {
+    reach.search.record(number, row.fits() ? Outcome::fits : Outcome::refused);
+    if (row.fits()) {
       reach.batch = step->graph.value(step->x).type.shape[0];
       reach.model = step->graph.name;
     } else {
-      reach.missing_above = row.missing_bytes.value_or(0);
+      reach.missing_above = row.missing_bytes().value_or(0);
     }
-    if (row.fits || reach.search.largest() == 0) reach.row = row;
+    if (row.fits() || reach.search.largest() == 0) reach.row = row;
     if (*row.plan_seconds > flags.probe_seconds) reach.search.stop();
   }
   session.backend->release_kernels();
@@ -203,12 +203,12 @@ void print_table(const Flags& flags, const Session& session, const PrepareOption
   Table table({"planner", "largest " + flags.by, "peak", "step", "throughput", "missing for more"});
   for (const Reach& reach : reaches) {
     const std::string missing = reach.missing_above > 0 ? format_bytes(reach.missing_above) : "-";
-    if (!reach.row.fits) {
+    if (!reach.row.fits()) {
       table.row({reach.planner, reach.search.stopped() ? "none tried" : "none", "-", "-", "-", missing});
       continue;
     }
     const std::string largest = axis.size(reach.search.largest()).dump() + (reach.search.stopped() ? " or more" : "");
-    table.row({reach.planner, largest, format_bytes(reach.row.peak_bytes[0]), format_seconds(reach.row.step_seconds),
+    table.row({reach.planner, largest, format_bytes(reach.row.peak_bytes.device), format_seconds(reach.row.step_seconds),
                format_rate(throughput(reach)), missing});
   }
   table.print();
@@ -216,7 +216,7 @@ void print_table(const Flags& flags, const Session& session, const PrepareOption
 
 void print_json(const Flags& flags, const Session& session, const PrepareOptions& options, const Axis& axis,
                 const std::vector<Reach>& reaches) {
-  Json object{{"fits", std::ranges::any_of(reaches, [](const Reach& reach) { return reach.row.fits; })},
+  Json object{{"fits", std::ranges::any_of(reaches, [](const Reach& reach) { return reach.row.fits(); })},
               {"model", flags.model.model},
               {"backend", session.backend->name()},
               {"device", session.profile.device.name},
@@ -226,9 +226,9 @@ void print_json(const Flags& flags, const Session& session, const PrepareOptions
   for (const Reach& reach : reaches) {
     const PlannerChoice choice = choose_planner(reach.planner);
     Json row{{"planner", choice.planner.name}, {"planner_options", to_json(choice.options)}};
-    if (reach.row.fits)
+    if (reach.row.fits())
       row.update(Json{{"largest", axis.size(reach.search.largest())},
-                      {"peak_bytes", reach.row.peak_bytes[0]},
+                      {"peak_bytes", reach.row.peak_bytes.device},
                       {"step_s", reach.row.step_seconds},
                       {"throughput", throughput(reach)},
                       {"model", reach.model},
@@ -238,7 +238,7 @@ void print_json(const Flags& flags, const Session& session, const PrepareOptions
                       {"peak_bytes", nullptr},
                       {"step_s", nullptr},
                       {"throughput", nullptr},
-                      {"error", reach.row.refusal}});
+                      {"error", message_of(*reach.row.refusal)}});
     row["missing_bytes"] = reach.missing_above;
     row["stopped"] = reach.search.stopped();
     object["rows"].push_back(std::move(row));
@@ -270,13 +270,12 @@ int fit(const Flags& flags) {
                        .model = {}});
   search_all(reaches, axis, flags, session, options);
   (flags.common.json ? print_json : print_table)(flags, session, options, axis, reaches);
-  if (std::ranges::any_of(reaches, [](const Reach& reach) { return reach.row.fits; })) return kDone;
+  if (std::ranges::any_of(reaches, [](const Reach& reach) { return reach.row.fits(); })) return kDone;
   const Reach& nearest = *std::ranges::min_element(
-      reaches, {}, [](const Reach& reach) { return reach.row.missing_bytes.value_or(std::numeric_limits<std::int64_t>::max()); });
+      reaches, {}, [](const Reach& reach) { return reach.row.missing_bytes().value_or(std::numeric_limits<std::int64_t>::max()); });
   const bool stopped = std::ranges::any_of(reaches, [](const Reach& reach) { return reach.search.stopped(); });
-  throw BudgetError(
-      fmt::format("no {}{} fits: {}", flags.by, stopped ? " that was tried" : "", first_sentence(nearest.row.refusal)),
-      nearest.row.missing_bytes.value_or(0));
+  throw BudgetError(*nearest.row.refusal,
+                    fmt::format("no {}{} fits: {}", flags.by, stopped ? " that was tried" : "", sentence_of(*nearest.row.refusal)));
 }
 
 }  // namespace

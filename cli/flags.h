@@ -8,8 +8,8 @@
 
 #include "backend/interface.h"
 #include "model/zoo.h"
-#include "run/prepare.h"
 #include "run/trainer.h"
+#include "search/prepare.h"
 
 namespace outsize::cli {
 

@@ -11,7 +11,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
+#include "base/refusal.h"
 #include "base/text.h"
 #include "command.h"
 #include "help.h"

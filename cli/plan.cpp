@@ -20,15 +20,16 @@ void print_summary(const Session& session, const PrepareOptions& options, const 
                    const Coverage& coverage) {
   Summary summary;
   summary.row("model", session.describe());
-  summary.row("fits", fmt::format("yes: {} of {}", format_bytes(row.peak_bytes[0]), format_bytes(options.budgets.device)));
-  if (row.peak_bytes[1] > 0) summary.row("host memory", format_bytes(row.peak_bytes[1]));
-  if (row.peak_bytes[2] > 0) summary.row("disk", format_bytes(row.peak_bytes[2]));
+  summary.row("fits", fmt::format("yes: {} of {}", format_bytes(row.peak_bytes.device), format_bytes(options.budgets.device)));
+  if (row.peak_bytes.host > 0) summary.row("host memory", format_bytes(row.peak_bytes.host));
+  if (row.peak_bytes.disk > 0) summary.row("disk", format_bytes(row.peak_bytes.disk));
   summary.row("planner", with_options(row.planner, row.planner_options));
   summary.row("step", fmt::format("{} predicted on {}", format_seconds(row.step_seconds), session.profile.device.name));
   summary.row("profile", describe(coverage));
-  summary.row("beside keep", fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
-                                         static_cast<double>(row.peak_bytes[0]) / static_cast<double>(yardstick.keep_peak_bytes),
-                                         format_bytes(yardstick.keep_peak_bytes)));
+  summary.row("beside keep",
+              fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
+                          static_cast<double>(row.peak_bytes.device) / static_cast<double>(yardstick.keep_peak_bytes),
+                          format_bytes(yardstick.keep_peak_bytes)));
   const double bound = bound_seconds(yardstick, row);
   summary.row("beside the bound", fmt::format("{:.3f} of {}", row.step_seconds / bound, format_seconds(bound)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(row.figures.swapped_bytes)));
@@ -52,8 +53,10 @@ int plan(const Flags& flags) {
     prepared = prepare_or_advise(session, options, rebuild_of(session, flags.model, flags.training));
   } catch (const BudgetError& error) {
     if (!flags.common.json) throw;
-    nlohmann::ordered_json object = to_json(session, options, yardstick_of(session, options, *keep), row_of(options, error));
+    nlohmann::ordered_json object =
+        to_json(session, options, yardstick_of(session, options, *keep), row_of(options, error.refusal()));
     object.update(to_json(coverage_of(session.profile, session.training.graph, keep->program)));
+    object["error"] = error.what();
     object.update(advice_json(error));
     fmt::print("{}\n", object.dump(2));
     throw;

@@ -5,12 +5,12 @@
 
 #include "command.h"
 #include "cost/devices.h"
-#include "run/simulator.h"
+#include "program/simulator.h"
 
 namespace outsize::cli {
 
 Yardstick yardstick_of(const Session& session, const PrepareOptions& options, const Prepared& keep) {
-  return {.keep_peak_bytes = keep.program.peak_bytes[0],
+  return {.keep_peak_bytes = keep.program.peak_bytes.device,
           .keep_seconds = simulate(session.training.graph, keep.program, session.profile).seconds,
           .bounds = lower_bounds(session.training.graph, *session.backend, session.profile, options)};
 }
@@ -23,37 +23,33 @@ PlanRow row_of(const Graph& graph, const PrepareOptions& options, const Prepared
   PlanRow row;
   row.planner = prepared.plan.planner;
   row.planner_options = given_options(options);
-  row.fits = true;
-  std::copy(std::begin(prepared.program.peak_bytes), std::end(prepared.program.peak_bytes), row.peak_bytes);
-  row.missing_bytes = 0;
+  row.peak_bytes = prepared.program.peak_bytes;
   row.step_seconds = prepared.predicted.seconds;
   row.plan_seconds = prepared.plan_seconds;
   row.figures = figures_of(graph, prepared);
   return row;
 }
 
-PlanRow row_of(const PrepareOptions& options, const BudgetError& error) {
+PlanRow row_of(const PrepareOptions& options, const Refusal& refusal) {
   PlanRow row;
   row.planner = choose_planner(options.planner).planner.name;
   row.planner_options = given_options(options);
-  row.missing_bytes = error.missing_bytes();
-  row.missing_tier = error.tier();
-  if (row.missing_tier == name_of(Tier::device)) row.peak_bytes[0] = options.budgets.device + error.missing_bytes();
-  row.refusal = error.what();
+  if (refusal.of_bytes() && refusal.tier == Tier::device) row.peak_bytes.device = refusal.needed;
+  row.refusal = refusal;
   return row;
+}
+
+std::optional<std::int64_t> PlanRow::missing_bytes() const {
+  if (!refusal) return 0;
+  if (!refusal->of_bytes()) return std::nullopt;
+  return refusal->missing();
 }
 
 PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  PlanRow row;
-  try {
-    row = row_of(graph, options, prepare(graph, *session.backend, session.profile, options));
-  } catch (const BudgetError& error) {
-    row = row_of(options, error);
-  } catch (const UserError& error) {  // a planner of chains, say, and a graph that is none
-    row.refusal = error.what();
-  }
+  const Planned<Prepared> prepared = prepare(graph, *session.backend, session.profile, options);
+  PlanRow row = prepared ? row_of(graph, options, *prepared) : row_of(options, prepared.refusal());
   const PlannerChoice choice = choose_planner(options.planner);
   row.planner = choice.planner.name;  // one that returns another's plan is still itself
   row.planner_options = choice.options;
@@ -63,7 +59,7 @@ PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& opt
 
 nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& options, const Yardstick& yardstick,
                                const PlanRow& row) {
-  nlohmann::ordered_json object{{"fits", row.fits},
+  nlohmann::ordered_json object{{"fits", row.fits()},
                                 {"model", session.model},
                                 {"backend", session.backend->name()},
                                 {"device", session.profile.device.name},
@@ -77,13 +73,12 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
                                 {"peak_bytes", nullptr},
                                 {"plan_seconds", nullptr}};
   if (row.plan_seconds) object["plan_seconds"] = *row.plan_seconds;
-  if (row.missing_bytes) {
-    object["missing_bytes"] = *row.missing_bytes;
-    if (row.peak_bytes[0] > 0) object["peak_bytes"] = row.peak_bytes[0];
-  }
-  if (row.fits) {
-    object["host_bytes"] = row.peak_bytes[1];
-    object["disk_bytes"] = row.peak_bytes[2];
+  const std::optional<std::int64_t> missing = row.missing_bytes();
+  if (missing) object["missing_bytes"] = *missing;
+  if (missing && row.peak_bytes.device > 0) object["peak_bytes"] = row.peak_bytes.device;
+  if (row.fits()) {
+    object["host_bytes"] = row.peak_bytes.host;
+    object["disk_bytes"] = row.peak_bytes.disk;
     object["step_s"] = row.step_seconds;
     object["ratio_to_bound"] = row.step_seconds / bound_seconds(yardstick, row);
     object["ratio_to_keep"] = row.step_seconds / yardstick.keep_seconds;
@@ -93,8 +88,8 @@ nlohmann::ordered_json to_json(const Session& session, const PrepareOptions& opt
   } else {
     for (const char* key : {"step_s", "ratio_to_bound", "ratio_to_keep", "swapped_bytes", "recomputed_ops", "tiles"})
       object[key] = nullptr;
-    if (row.missing_bytes) object["missing_tier"] = row.missing_tier;
-    object["error"] = row.refusal;
+    if (missing) object["missing_tier"] = name_of(row.refusal->tier);
+    object["error"] = message_of(*row.refusal);
     object["status"] = kBudgetRefused;
   }
   return object;

@@ -20,20 +20,20 @@ Yardstick yardstick_of(const Session& session, const PrepareOptions& options, co
 struct PlanRow {
   std::string planner;  // its plain name
   PlannerOptions planner_options;
-  bool fits = false;
-  std::int64_t peak_bytes[3] = {0, 0, 0};  // by tier; of a refused one what the device would need, where that is known
-  std::optional<std::int64_t>
-      missing_bytes;         // 0 where it fits; none where the planner has no plan for the graph, whatever the budget
-  std::string missing_tier;  // what lacks them, where any do
+  std::optional<Refusal> refusal;   // none where it fits
+  ByTier<std::int64_t> peak_bytes;  // of a refused one what the device would need, where that is known
   double step_seconds = 0;
   std::optional<double> plan_seconds;
   PlanFigures figures;
-  std::string refusal;
+
+  bool fits() const { return !refusal; }
+  // 0 where it fits; none where the planner has no plan for the graph, whatever the budget.
+  std::optional<std::int64_t> missing_bytes() const;
 };
 // What no plan of its kind, with or without tiles, can be faster than.
 double bound_seconds(const Yardstick& yardstick, const PlanRow& row);
 PlanRow row_of(const Graph& graph, const PrepareOptions& options, const Prepared& prepared);
-PlanRow row_of(const PrepareOptions& options, const BudgetError& error);
+PlanRow row_of(const PrepareOptions& options, const Refusal& refusal);
 
 // Plans `graph`; a refusal is a row too.
 PlanRow plan_row(const Graph& graph, Session& session, const PrepareOptions& options);

@@ -12,9 +12,8 @@
 #include "data/file.h"
 #include "graph/reshaped.h"
 #include "graph/text.h"
-#include "plan/tsplit.h"
+#include "program/simulator.h"
 #include "progress.h"
-#include "run/simulator.h"
 
 namespace outsize::cli {
 
@@ -96,11 +95,14 @@ Session open_session(const CommonFlags& common, const ModelFlags& model, const P
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
   const PlannerChoice choice = choose_planner(session.planner);
-  if (plan.no_split && choice.planner.name != "tsplit") user_error("--no-split: applies to --planner tsplit only");
-  if (plan.no_split && !choice.options.has(kTsplitSplit))
-    session.planner += choice.options.given().empty() ? ":split=false" : ",split=false";
-  else if (plan.no_split && choice.options.flag(kTsplitSplit))
-    user_error("give --no-split or tsplit:split=true, not both");
+  if (plan.no_split) {
+    const auto split = std::ranges::find(choice.planner.options, "split", &PlannerOption::name);
+    if (split == choice.planner.options.end()) user_error("--no-split: applies to --planner tsplit only");
+    if (!choice.options.has(*split))
+      session.planner += choice.options.given().empty() ? ":split=false" : ",split=false";
+    else if (choice.options.flag(*split))
+      user_error("give --no-split or tsplit:split=true, not both");
+  }
   return session;
 }
 
@@ -124,7 +126,8 @@ std::string Session::describe() const {
 
 Prepared prepare_keep(Session& session) {
   Prepared keep = prepare(session.training.graph, *session.backend, session.profile,
-                          {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
+                          {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}})
+                      .take();
   refine(session, keep);
   return keep;
 }
@@ -134,7 +137,7 @@ void refine(Session& session, Prepared& prepared) {
   const Graph& graph = session.training.graph;
   MeasureOptions options;
   options.seconds = session.measuring_seconds;
-  options.free_bytes = free_device_bytes();
+  options.free_bytes = session.backend->free_bytes();
   Progress progress(!session.quiet);
   options.progress = [&](std::int64_t done, std::int64_t all) {
     progress.show(fmt::format("measuring op {} of {}", done + 1, all));
@@ -201,12 +204,12 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   if (!keep) keep = &local;
   // Planners should know the times of the ops that they choose among.
   if ((flags.memory.ends_with("%") || session.measures) && !*keep) *keep = prepare_keep(session);
-  const std::int64_t keep_bytes = *keep ? (*keep)->program.peak_bytes[0] : 0;
-  options.budgets.device = flags.memory.empty() ? free_device_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
+  const std::int64_t keep_bytes = *keep ? (*keep)->program.peak_bytes.device : 0;
+  options.budgets.device = flags.memory.empty() ? session.backend->free_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
   if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
     user_error("--spill: '{}' is not a directory; make it, or name one that is there", flags.spill);
-  options.budgets.spill = !flags.spill.empty();
+  if (!flags.spill.empty()) options.budgets.disk = kNoLimit;
   if (!flags.host_memory.empty()) {
     options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
     if (options.budgets.host == 0)
@@ -215,6 +218,7 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   if (!flags.spill_limit.empty()) {
     options.budgets.disk = parse_bytes(flags.spill_limit, "--spill-limit");
     if (options.budgets.disk == 0) user_error("--spill-limit: 0 bytes hold nothing; leave out the flag, or --spill with it");
+    if (flags.spill.empty()) user_error("--spill-limit: says how much --spill DIR may hold; give that too");
   }
   return options;
 }

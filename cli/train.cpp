@@ -155,10 +155,14 @@ void print_refusal(const Session& session, const PrepareOptions& options, const 
                                 {"planner", choose_planner(options.planner).planner.name},
                                 {"planner_options", to_json(given_options(options))},
                                 {"budget_bytes", options.budgets.device},
-                                {"missing_bytes", error.missing_bytes()},
-                                {"missing_tier", error.tier()},
+                                {"missing_bytes", nullptr},
+                                {"missing_tier", nullptr},
                                 {"error", error.what()},
                                 {"status", kBudgetRefused}};
+  if (const Refusal& refusal = error.refusal(); refusal.of_bytes()) {
+    object["missing_bytes"] = refusal.missing();
+    object["missing_tier"] = name_of(refusal.tier);
+  }
   object.update(advice_json(error));
   fmt::print("{}\n", object.dump(2));
 }
@@ -274,12 +278,12 @@ std::optional<Prepared> prepare_saved(Session& session, const StepGraph& step, P
   if (found == saved.end()) return std::nullopt;
   options.plan_text = found->second;
   options.plan_file = fmt::format("the checkpoint's plan of {}", found->first);
-  const auto tell = [](const char* why) { fmt::print(stderr, "outsize: {}; it is planned anew\n", why); };
+  const auto tell = [](const std::string& why) { fmt::print(stderr, "outsize: {}; it is planned anew\n", why); };
   try {
-    return prepare(step.graph, *session.backend, session.profile, options);
-  } catch (const UserError& error) {
-    tell(error.what());
-  } catch (const BudgetError& error) {
+    Planned<Prepared> prepared = prepare(step.graph, *session.backend, session.profile, options);
+    if (prepared) return *std::move(prepared);
+    tell(sentence_of(prepared.refusal()));
+  } catch (const UserError& error) {  // a plan that is not of this graph
     tell(error.what());
   }
   return std::nullopt;
@@ -295,7 +299,7 @@ Trainer::Maker program_maker(Session& session, const TrainFlags& flags, const Pr
     other.plan_text.clear();  // which is for the first alone
     other.layout = &layout;
     std::optional<Prepared> again = prepare_saved(session, made.step, other, saved);
-    made.prepared = again ? std::move(*again) : prepare(made.step.graph, *session.backend, session.profile, other);
+    made.prepared = again ? std::move(*again) : prepare(made.step.graph, *session.backend, session.profile, other).take();
     return made;
   };
 }
@@ -481,7 +485,8 @@ int train(TrainFlags flags) {
     } catch (const AdvisedError&) {
       throw;
     } catch (const BudgetError& error) {  // of another program than the step's
-      throw AdvisedError(error, options, advise(session, options, error, rebuild_of(session, flags.model, flags.training)));
+      throw AdvisedError(error.refusal(), options,
+                         advise(session, options, error.refusal(), rebuild_of(session, flags.model, flags.training)));
     }
   } catch (const BudgetError& error) {
     // Under --json a refused budget is an answer too, whichever program of the run it is that does not fit.

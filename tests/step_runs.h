@@ -9,8 +9,8 @@
 #include "backend/interface.h"
 #include "cost/devices.h"
 #include "program/lower.h"
+#include "program/simulator.h"
 #include "run/executor.h"
-#include "run/simulator.h"
 #include "run/step_graph.h"
 
 namespace outsize {
@@ -76,7 +76,7 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
   options.takeovers = takeovers;
   options.canary_bytes = canary_bytes;
   Outcome run;
-  run.program = lower(graph, plan, options);
+  run.program = lower(graph, plan, options).take();
   ExecutorOptions execution;
   execution.canary_bytes = canary_bytes;
   execution.debug_memory = canary_bytes > 0;
@@ -122,7 +122,7 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
   for (const ValueId value : graph.outputs()) take(value);
   for (const Binding& binding : run.program.persistent) take(binding.value);
   for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
-    EXPECT_EQ(executor.measured_peak_bytes(tier), run.program.peak_bytes[static_cast<int>(tier)]) << name_of(tier);
+    EXPECT_EQ(executor.measured_peak_bytes(tier), run.program.peak_bytes[tier]) << name_of(tier);
   // The simulator runs the same instructions on the same lanes.
   const Trace predicted = simulate(graph, run.program, Profile{find_device("cpu"), {}});
   std::vector<std::int64_t> simulated(kLanes), executed(kLanes);

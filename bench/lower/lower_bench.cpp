@@ -6,10 +6,10 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/lives.h"
+#include "plan/reckon/lives.h"
 #include "program/lower.h"
-#include "run/prepare.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -33,9 +33,9 @@ void measure(const Case& c, int repetitions) {
   const Profile profile{find_device("cpu"), {}};
   PrepareOptions options;
   options.planner = "keep";
-  options.budgets.device = prepare(step.graph, *backend, profile, options).program.peak_bytes[0] * c.percent / 100;
+  options.budgets.device = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device * c.percent / 100;
   options.planner = c.planner;
-  const Prepared prepared = prepare(step.graph, *backend, profile, options);
+  const Prepared prepared = prepare(step.graph, *backend, profile, options).take();
 
   LowerOptions lowering;
   lowering.storage = backend->storage();
@@ -44,7 +44,7 @@ void measure(const Case& c, int repetitions) {
   const OpCosts costs =
       costs_of({.graph = step.graph, .profile = profile, .storage = lowering.storage, .workspace = lowering.workspace});
   lowering.whole_workspace = &costs.workspace;
-  lowering.device_budget = options.budgets.device;
+  lowering.budgets.device = options.budgets.device;
   std::vector<std::pair<std::string, double>> phases;
   double last = 0;
   const auto end_of = [&](std::string_view phase) {
@@ -58,7 +58,7 @@ void measure(const Case& c, int repetitions) {
   for (int k = 0; k < repetitions; ++k) {
     phases.clear();
     const double begin = last = thread_seconds();
-    const Program program = lower(step.graph, prepared.plan, lowering);
+    const Program program = lower(step.graph, prepared.plan, lowering).take();
     end_of("check");
     const double rate = static_cast<double>(program.instructions.size()) / (last - begin);
     if (rate <= best) continue;

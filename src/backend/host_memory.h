@@ -58,6 +58,7 @@ class HostBackend : public Backend {
 
   std::string_view name() const final { return name_; }
   StorageRule storage() const final { return storage_; }
+  std::int64_t free_bytes() const final { return available_bytes(); }
   int threads() const final { return threads_; }
   std::shared_ptr<const Kernel> kernel(const Call& call) override { return kernels_.get(call); }
   void release_kernels() final { kernels_.release_unused(); }

@@ -6,21 +6,21 @@
 #include <string>
 #include <string_view>
 
-#include "ops/kernel.h"
+#include "cost/target.h"
 #include "program/program.h"
 
 namespace outsize {
 
 // A device: its kernels, its memory and how boxes move between tiers. One object a process is enough; not thread-safe except where
 // said.
-class Backend {
+class Backend : public Target {
  public:
-  virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
   // The libraries that its kernels call, with their versions ("oneDNN 2.6.3"); empty where there are none.
   virtual std::string libraries() const { return {}; }
-  virtual StorageRule storage() const = 0;
   virtual bool supports(DType dtype) const = 0;
+  // The bytes of the device's memory that this process could still take.
+  virtual std::int64_t free_bytes() const = 0;
   // The threads of the host that it may use.
   virtual int threads() const = 0;
   // The most elements that one box of a call may have.
@@ -31,6 +31,8 @@ class Backend {
     const auto small = [&](const Box& box) { return box.elements() <= most_elements(); };
     return std::ranges::all_of(call.boxes.in, small) && std::ranges::all_of(call.boxes.out, small);
   }
+
+  std::int64_t workspace_bytes(const Call& call) final { return takes(call) ? kernel(call)->workspace_bytes() : 0; }
 
   // The prepared kernel of a call; calls of the same signature share one. Used at plan time (its workspace) and before the first
   // step, never in a step.

@@ -15,20 +15,6 @@ class UserError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The budget cannot be met. The message says how many bytes are missing and which op is at the peak. Exit status 1.
-class BudgetError : public std::runtime_error {
- public:
-  // `tier`: what lacks them, "device", "host" or "disk".
-  BudgetError(const std::string& message, std::int64_t missing_bytes, std::string_view tier = "device")
-      : std::runtime_error(message), missing_bytes_(missing_bytes), tier_(tier) {}
-  std::int64_t missing_bytes() const { return missing_bytes_; }
-  const std::string& tier() const { return tier_; }
-
- private:
-  std::int64_t missing_bytes_;
-  std::string tier_;
-};
-
 // Our mistake: a checker or an assertion failed. Exit status 3.
 class InternalError : public std::logic_error {
  public:

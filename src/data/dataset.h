@@ -21,9 +21,9 @@ template <class... Args>
   throw SampleError(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// An open sample, used by one thread at a time where it does not say otherwise, and not longer than its dataset. Its elements depend
-// on the dataset and its number alone, never on the windows they are read by, so that an image too large for memory can be read
-// piece by piece.
+// An open sample, used by one thread at a time where it does not say otherwise, and not longer than its dataset. Its elements
+// depend on the dataset and its number alone, never on the windows they are read by, so that an image too large for memory can be
+// read piece by piece.
 class Sample {
  public:
   virtual ~Sample() = default;

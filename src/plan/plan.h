@@ -6,19 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/tier.h"
 #include "graph/graph.h"
 
 namespace outsize {
-
-enum class Tier : std::uint8_t {
-  device,
-  host,
-  disk,
-  source,  // of the data: inputs that are read from it window by window; it takes no bytes of the run
-};
-std::string_view name_of(Tier tier);
-// Whether what is there has an address.
-constexpr bool in_memory(Tier tier) { return tier == Tier::device || tier == Tier::host; }
 
 // A pass: a list of ops run tile by tile. The driver is one value of the pass; its grid cuts it into tiles. In each tile,
 //   - what the driver's tile needs upstream is computed by gather (windows, with halo),

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/refusal.h"
 #include "cost/profile.h"
+#include "cost/target.h"
 #include "plan/options.h"
 #include "plan/plan.h"
 
@@ -24,29 +26,30 @@ struct PlanRequest {
   const Graph& graph;
   const Profile& profile;
   StorageRule storage;
-  std::int64_t device_budget = 0;  // bytes; 0: no limit
-  std::int64_t gaps = 0;           // of them, left to packing: nothing leaves later or comes back earlier so that these are needed
-  std::int64_t host_budget = 0;
-  std::int64_t disk_budget = 0;
+  Budgets budgets = {};
+  std::int64_t gaps = 0;  // bytes of the device's budget that planners leave free, because packing will lose them between pieces
   std::map<std::string, Tier> homes = {};                        // of persistent values, where the run has given them one
-  bool spill = false;                                            // values may wait on disk
   bool windows = false;                                          // inputs may be read from the data window by window
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
   const OpCosts* costs = nullptr;                                // where they are known
   PlannerOptions options = {};                                   // that the user gave
+
+  bool limited() const { return budgets.device < kNoLimit; }
 };
 
-// A planner: (graph, profile, budgets, options) → plan. It throws BudgetError when it knows that none of its plans fits.
+// A planner: (graph, profile, budgets, options) → plan, or a refusal when it knows that none of its plans fits.
 struct Planner {
   std::string_view name;
   std::string_view help;
-  Plan (*make)(const PlanRequest& request);
+  Planned<Plan> (*make)(const PlanRequest& request);
   std::vector<PlannerOption> options = {};
   bool refuses_less = false;  // what it refuses, it refuses with fewer bytes too
 };
 
 // All planners, in the order of `outsize compare`.
 const std::vector<Planner>& planners();
+// The planner where none is named: "auto" where there is such a one, else the first.
+std::string default_planner();
 // Throws UserError with the nearest name when there is none.
 const Planner& find_planner(std::string_view name);
 

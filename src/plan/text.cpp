@@ -5,20 +5,10 @@
 #include <algorithm>
 #include <functional>
 
-#include "plan/order.h"
+#include "plan/analysis/order.h"
 #include "plan/plan.h"
 
 namespace outsize {
-
-std::string_view name_of(Tier tier) {
-  switch (tier) {
-    case Tier::device: return "device";
-    case Tier::host: return "host";
-    case Tier::disk: return "disk";
-    case Tier::source: return "source";
-  }
-  return "?";
-}
 
 namespace {
 

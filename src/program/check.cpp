@@ -111,18 +111,18 @@ class ProgramChecker {
   }
 
   void check_peaks(std::int64_t device_budget) const {
-    std::int64_t peaks[3] = {0, 0, 0};
+    ByTier<std::int64_t> peaks;
     for (const Piece& piece : program_.pieces) {
       if (!placed(piece) || piece.tier == Tier::source) continue;
-      std::int64_t& peak = peaks[static_cast<std::size_t>(piece.tier)];
+      std::int64_t& peak = peaks[piece.tier];
       peak = std::max(peak, piece.offset + piece.bytes);
     }
-    for (std::size_t tier = 0; tier < 3; ++tier)
+    for (const Tier tier : kTiers)
       if (peaks[tier] != program_.peak_bytes[tier])
-        fail("the {} peak is stated as {} bytes, but its pieces reach {}", name_of(static_cast<Tier>(tier)),
-             program_.peak_bytes[tier], peaks[tier]);
-    if (device_budget > 0 && peaks[0] > device_budget)
-      fail("the device peak of {} bytes exceeds the budget of {} by {} bytes", peaks[0], device_budget, peaks[0] - device_budget);
+        fail("the {} peak is stated as {} bytes, but its pieces reach {}", name_of(tier), program_.peak_bytes[tier], peaks[tier]);
+    if (peaks.device > device_budget)
+      fail("the device peak of {} bytes exceeds the budget of {} by {} bytes", peaks.device, device_budget,
+           peaks.device - device_budget);
   }
 
   // No two pieces that live at the same instruction share a byte, except by taking over in place: such a chain counts as one piece.
@@ -153,13 +153,12 @@ class ProgramChecker {
     auto gone = ending.begin();
     std::pmr::unsynchronized_pool_resource memory;
     using Live = std::pmr::map<std::int64_t, std::size_t>;
-    Live live[3] = {Live(&memory), Live(&memory), Live(&memory)};  // by tier and offset
+    ByTier<Live> live{Live(&memory), Live(&memory), Live(&memory)};  // by offset
     std::vector<Live::iterator> entries(pieces);
     for (const std::size_t p : sorted_by(roots, count(), [&](std::size_t q) { return lives[q].first; })) {
-      for (; lives[*gone].last < lives[p].first; ++gone)
-        live[static_cast<std::size_t>(program_.pieces[*gone].tier)].erase(entries[*gone]);
+      for (; lives[*gone].last < lives[p].first; ++gone) live[program_.pieces[*gone].tier].erase(entries[*gone]);
       const Piece& piece = program_.pieces[p];
-      auto& here = live[static_cast<std::size_t>(piece.tier)];
+      auto& here = live[piece.tier];
       const auto above = here.lower_bound(piece.offset);
       const auto below = above == here.begin() ? here.end() : std::prev(above);
       for (const auto& other : {above, below}) {

@@ -291,7 +291,7 @@ PieceId Contents::claim(const Moment& moment, PieceId id, Ordinals& earlier) {
   id = content_of(id);
   const std::int64_t first = piece.offset;
   const std::int64_t end = piece.offset + piece.bytes;
-  Owners& owners = owners_[static_cast<std::size_t>(piece.tier)];
+  Owners& owners = owners_[piece.tier];
   PieceId destroyed;
   auto range = owners.lower_bound(first);
   if (range != owners.begin() && std::prev(range)->second.end > first) --range;

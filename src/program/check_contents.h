@@ -133,8 +133,8 @@ class Contents {
   std::vector<PieceId> contents_of_;  // by piece: itself, or the one that it takes over part by part
   std::vector<Store> stores_;         // by piece
   std::pmr::unsynchronized_pool_resource memory_;
-  using Owners = std::pmr::map<std::int64_t, Range>;                           // whose content lies where, by begin
-  Owners owners_[3] = {Owners(&memory_), Owners(&memory_), Owners(&memory_)};  // by tier
+  using Owners = std::pmr::map<std::int64_t, Range>;  // whose content lies where, by begin
+  ByTier<Owners> owners_{Owners(&memory_), Owners(&memory_), Owners(&memory_)};
 };
 
 }  // namespace outsize

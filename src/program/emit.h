@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/tiles.h"
+#include "plan/tiles/tiles.h"
 #include "program/lower.h"
 
 namespace outsize {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/takeover.h"
+#include "plan/tiles/takeover.h"
 
 namespace outsize {
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "plan/tiles.h"
+#include "plan/tiles/tiles.h"
 #include "program/emit.h"
 
 namespace outsize {

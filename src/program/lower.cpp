@@ -1,7 +1,7 @@
 #include "program/lower.h"
 
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "base/bytes.h"
 #include "program/check.h"
@@ -86,19 +86,9 @@ std::int64_t place_in(const PersistentLayout& layout, const Graph& graph, const 
   return found->second.offset;
 }
 
-// Interval packing, tier by tier; persistent pieces first, at offsets that no plan changes.
-void assign_offsets(const Graph& graph, Program& program, const LowerOptions& options) {
-  const std::array<std::int64_t, 3> budgets{options.device_budget, options.host_budget, options.disk_budget};
-  struct Words {
-    std::string_view flag, what, given;
-  };
-  // Where values wait on disk already, the host holds what is used at once.
-  const bool spills = std::ranges::any_of(program.pieces, [](const Piece& piece) { return piece.tier == Tier::disk; });
-  const std::array<Words, 3> of_tier{
-      Words{"--memory", "device memory", "given"},
-      {"--host-memory", "host memory",
-       spills ? "of --host-memory" : "of --host-memory, which --spill DIR relieves of all but what is used at once"},
-      {"--spill-limit", "disk", "of --spill-limit"}};
+// Interval packing, tier by tier; persistent pieces first, at offsets that no plan changes. Nothing where that is within the
+// budgets.
+std::optional<Refusal> assign_offsets(const Graph& graph, Program& program, const LowerOptions& options) {
   const std::int64_t margin = options.canary_bytes == 0 ? 0 : align_up(options.canary_bytes, kAlignment);
   std::vector<std::int32_t> last(program.pieces.size());  // of the whole in-place chain, at its root
   for (std::size_t p = program.pieces.size(); p-- > 0;) {
@@ -108,13 +98,14 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
       up = std::max(up, last[p]);
     }
   }
-  for (int tier = 0; tier < 3; ++tier) {
+  for (const Tier tier : kTiers) {
+    const std::int64_t budget = options.budgets[tier];
     std::int64_t base = 0;
     std::vector<Lifetime> lives;
     std::vector<std::size_t> owners;
     for (std::size_t p = 0; p < program.pieces.size(); ++p) {
       Piece& piece = program.pieces[p];
-      if (static_cast<int>(piece.tier) != tier || piece.shares || piece.first < 0) continue;
+      if (piece.tier != tier || piece.shares || piece.first < 0) continue;
       if (piece.persistent) {
         piece.offset = options.layout ? place_in(*options.layout, graph, program, piece) : base + margin;
         base = std::max(base, align_up(piece.offset + piece.bytes, kAlignment) + margin);
@@ -130,27 +121,26 @@ void assign_offsets(const Graph& graph, Program& program, const LowerOptions& op
     }
     if (options.layout) base = std::max(base, options.layout->end[tier]);
     program.persistent_end[tier] = base;
-    const Packing packing = pack(lives, budgets[static_cast<std::size_t>(tier)] - base);
+    const Packing packing = pack(lives, options.lowest || budget >= kNoLimit ? 0 : budget - base);
     std::int64_t& peak = program.peak_bytes[tier];
     for (std::size_t k = 0; k < owners.size(); ++k) program.pieces[owners[k]].offset = base + packing.offsets[k] + margin;
     for (std::size_t p = 0; p < program.pieces.size(); ++p) {
       Piece& piece = program.pieces[p];
-      if (static_cast<int>(piece.tier) != tier || piece.first < 0) continue;
+      if (piece.tier != tier || piece.first < 0) continue;
       if (piece.shares) piece.offset = program.piece(root_of(program, PieceId(static_cast<std::int64_t>(p)))).offset;
       peak = std::max(peak, piece.offset + piece.bytes);
     }
-    if (tier == 0) program.live_bytes = base + largest_live_sum(lives);
-    if (budgets[static_cast<std::size_t>(tier)] > 0 && peak > budgets[static_cast<std::size_t>(tier)]) {
-      const std::int64_t budget = budgets[static_cast<std::size_t>(tier)];
-      const Words& words = of_tier[static_cast<std::size_t>(tier)];
-      throw BudgetError(
-          fmt::format("planner {} needs {} ({} bytes) of {} for {}, {} ({} bytes) more than the {} {}; the peak is at {}. "
-                      "Raise {}, try another --planner, or make batch or image smaller",
-                      program.planner, format_bytes(peak), peak, words.what, program.name, format_bytes(peak - budget),
-                      peak - budget, format_bytes(budget), words.given, at_the_peak(graph, program, lives), words.flag),
-          peak - budget, name_of(static_cast<Tier>(tier)));
-    }
+    if (tier == Tier::device) program.live_bytes = base + largest_live_sum(lives);
+    if (peak > budget)
+      return Refusal{.planner = program.planner,
+                     .program = program.name,
+                     .tier = tier,
+                     .budget = budget,
+                     .needed = peak,
+                     .at = at_the_peak(graph, program, lives),
+                     .disk = options.budgets.disk > 0};
   }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -161,11 +151,11 @@ PersistentLayout layout_of(const Graph& graph, const Program& program) {
     const Piece& piece = program.piece(binding.piece);
     if (piece.offset >= 0) layout.places[graph.value(binding.value).name] = {piece.tier, piece.offset, piece.bytes};
   }
-  std::copy(std::begin(program.persistent_end), std::end(program.persistent_end), std::begin(layout.end));
+  layout.end = program.persistent_end;
   return layout;
 }
 
-Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options) {
+Planned<Program> lower(const Graph& graph, const Plan& plan, const LowerOptions& options) {
   const auto observe = [&](std::string_view phase, const Program& program) {
     if (options.observe) options.observe(phase, program);
   };
@@ -177,13 +167,13 @@ Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options)
   share_in_place(graph, program);
   observe("in place", program);
 
-  assign_offsets(graph, program, options);
+  if (std::optional<Refusal> refusal = assign_offsets(graph, program, options)) return *std::move(refusal);
   observe("offsets", program);
 
   derive_waits(program);
   observe("waits", program);
 
-  check_program(graph, program, options.device_budget);
+  check_program(graph, program, options.budgets.device);
   return program;
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "base/refusal.h"
 #include "program/program.h"
 
 namespace outsize {
@@ -12,12 +13,11 @@ struct LowerOptions {
   std::function<std::int64_t(const Call&)> workspace;
   // … and of each op's call on whole values, by op, where that is known; nullptr: it is asked for.
   const std::vector<std::int64_t>* whole_workspace = nullptr;
-  std::int64_t device_budget = 0;  // bytes; 0: no limit
-  std::int64_t host_budget = 0;
-  std::int64_t disk_budget = 0;
+  Budgets budgets = kNoLimits;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
   bool loops = true;              // roll repeating tiles into loops
   bool direct_sources = false;    // the host can write device memory: windows of sources are read right into it
+  bool lowest = false;            // packs as low as the packer can, not only below the budgets
   bool takeovers = true;          // streamed results take over the bytes of what their pass reads for the last time
   // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
   const PersistentLayout* layout = nullptr;
@@ -25,8 +25,8 @@ struct LowerOptions {
   std::function<void(std::string_view phase, const Program&)> observe;
 };
 
-// plan → steps → pieces → offsets → waits → checked program. Throws BudgetError when the packed peak exceeds the budget, naming the
-// missing bytes and the op at the peak; UserError for a plan that does not check.
-Program lower(const Graph& graph, const Plan& plan, const LowerOptions& options);
+// plan → steps → pieces → offsets → waits → checked program. Refused when the packed peak of a tier exceeds its budget. Throws
+// UserError for a plan that does not check.
+Planned<Program> lower(const Graph& graph, const Plan& plan, const LowerOptions& options);
 
 }  // namespace outsize

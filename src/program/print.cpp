@@ -115,8 +115,8 @@ std::string label_of(const Graph& graph, const Piece& piece) {
 std::string print_program(const Graph& graph, const Program& program) {
   std::string text = fmt::format("program {} by {}: {} instructions, {} pieces\n", program.name, program.planner,
                                  program.instructions.size(), program.pieces.size());
-  text += fmt::format("peak device {} (live {}), host {}, disk {}\n", program.peak_bytes[0], program.live_bytes,
-                      program.peak_bytes[1], program.peak_bytes[2]);
+  text += fmt::format("peak device {} (live {}), host {}, disk {}\n", program.peak_bytes.device, program.live_bytes,
+                      program.peak_bytes.host, program.peak_bytes.disk);
   text += print_bindings(graph, program);
 
   constexpr std::size_t kWidest = 40;  // a longer op name pushes only its own line

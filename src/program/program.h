@@ -99,9 +99,9 @@ struct Program {
   std::vector<Binding> inputs;   // written before a step
   std::vector<Binding> outputs;  // readable after a step, besides the persistent ones
   std::vector<Binding> persistent;
-  std::int64_t peak_bytes[3] = {0, 0, 0};      // by tier: highest offset + bytes of any piece
-  std::int64_t live_bytes = 0;                 // the largest sum of live device bytes at any instruction
-  std::int64_t persistent_end[3] = {0, 0, 0};  // by tier: where the persistent values of the run end
+  ByTier<std::int64_t> peak_bytes;      // highest offset + bytes of any piece
+  std::int64_t live_bytes = 0;          // the largest sum of live device bytes at any instruction
+  ByTier<std::int64_t> persistent_end;  // where the persistent values of the run end
 
   const Piece& piece(PieceId id) const { return pieces[static_cast<std::size_t>(id.index)]; }
   Piece& piece(PieceId id) { return pieces[static_cast<std::size_t>(id.index)]; }
@@ -120,7 +120,7 @@ struct PersistentLayout {
     std::int64_t bytes = 0;
   };
   std::map<std::string, Place> places;
-  std::int64_t end[3] = {0, 0, 0};  // by tier
+  ByTier<std::int64_t> end;
 };
 
 // The layout of a lowered program, for the next ones of its run.

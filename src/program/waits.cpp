@@ -140,7 +140,7 @@ class Deriver {
       if (loop) touched_.push_back(p);
       // Of those that hold parts of the same bytes the eldest stands for all.
       if (const std::size_t owner = owner_[p]; !pieces_[owner].owns) {
-        owners_[static_cast<std::size_t>(piece.tier)].take(piece.offset, piece.offset + piece.bytes, owner, [&](std::size_t other) {
+        owners_[piece.tier].take(piece.offset, piece.offset + piece.bytes, owner, [&](std::size_t other) {
           for (std::size_t part = other; part != kNone; part = younger_[part]) depend_on_all(pieces_[part], lane, need);
           pieces_[other].owns = false;
         });
@@ -189,7 +189,7 @@ class Deriver {
   std::vector<std::size_t> elder_;    // by piece: the one whose bytes it takes over part by part, …
   std::vector<std::size_t> younger_;  // … the one that takes over its own …
   std::vector<std::size_t> owner_;    // … and the eldest of them all
-  std::array<Owners, 3> owners_;
+  ByTier<Owners> owners_;
   std::vector<std::size_t> touched_;  // in the loop at hand
   Ordinals issued_{};
   std::array<Ordinals, kLanes> known_{};  // what a lane has already waited for

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/interface.h"
 #include "run/trainer.h"
 
 namespace outsize {

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "program/schedule.h"
 #include "run/arena.h"
-#include "run/schedule.h"
 
 namespace outsize {
 

@@ -8,10 +8,10 @@
 
 #include "backend/host_memory.h"
 #include "ops/combine.h"
+#include "program/schedule.h"
 #include "run/debug_memory.h"
 #include "run/lanes.h"
 #include "run/layout.h"
-#include "run/schedule.h"
 #include "run/source_reader.h"
 #include "run/spill_check.h"
 
@@ -61,8 +61,8 @@ struct PreparedInstruction {
 }  // namespace
 
 std::shared_ptr<Memory> make_memory(const Program& program, Backend& backend, const ExecutorOptions& options) {
-  const Memory::Sizes sizes{program.peak_bytes[0], program.peak_bytes[1], program.peak_bytes[2]};
-  return std::make_shared<Memory>(backend, sizes, std::max(kGuardBytes, options.canary_bytes), options.spill_directory);
+  return std::make_shared<Memory>(backend, program.peak_bytes, std::max(kGuardBytes, options.canary_bytes),
+                                  options.spill_directory);
 }
 
 struct Executor::Impl {
@@ -135,14 +135,13 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
 
 void Executor::Impl::check_memory() const {
   for (const Piece& piece : program.pieces) {
-    const auto tier = static_cast<std::size_t>(piece.tier);
     if (piece.tier == Tier::source) continue;
     if (piece.first < 0 && piece.offset < 0) continue;  // never used, so it has no place
-    if (piece.offset < 0 || piece.bytes < 0 || piece.offset + piece.bytes > program.peak_bytes[tier])
+    if (piece.offset < 0 || piece.bytes < 0 || piece.offset + piece.bytes > program.peak_bytes[piece.tier])
       internal_error("piece '{}' ({} bytes at {}) lies outside the {} arena of {} bytes", label_of(graph, piece), piece.bytes,
-                     piece.offset, name_of(piece.tier), program.peak_bytes[tier]);
+                     piece.offset, name_of(piece.tier), program.peak_bytes[piece.tier]);
   }
-  for (std::size_t tier = 0; tier < 3; ++tier) OUTSIZE_CHECK(memory->sizes()[tier] >= program.peak_bytes[tier]);
+  for (const Tier tier : kTiers) OUTSIZE_CHECK(memory->sizes()[tier] >= program.peak_bytes[tier]);
 }
 
 Access Executor::Impl::access(const Operand& operand) const {

@@ -8,23 +8,10 @@
 #include "backend/interface.h"
 #include "data/window.h"
 #include "program/program.h"
+#include "program/trace.h"
 #include "run/memory.h"
 
 namespace outsize {
-
-// One instruction's time on its lane; the executor and the simulator write the same form.
-struct TraceEvent {
-  std::int32_t instruction = 0;
-  std::int64_t iteration = 0;
-  Lane lane = Lane::compute;
-  double start = 0;  // seconds from the start of the step
-  double end = 0;
-};
-
-struct Trace {
-  std::vector<TraceEvent> events;
-  double seconds = 0;
-};
 
 struct ExecutorOptions {
   std::string spill_directory;  // for the disk tier; empty: the system's temporary directory
@@ -52,8 +39,8 @@ class Executor {
   void write(ValueId value, std::span<const std::byte> data);
   // Whether the program takes this input window by window from its source.
   bool takes_windows(ValueId value) const;
-  // The source of such an input, from the next step on; a step calls it from as many threads as the backend may use, where it is for
-  // several, otherwise from one. Throws UserError when the value is no input that takes_windows().
+  // The source of such an input, from the next step on; a step calls it from as many threads as the backend may use, where it is
+  // for several, otherwise from one. Throws UserError when the value is no input that takes_windows().
   void source(ValueId value, WindowReader reader);
   // Reads an output or persistent value after a step into dense row-major `data`.
   void read(ValueId value, std::span<std::byte> data) const;

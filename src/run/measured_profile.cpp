@@ -11,10 +11,11 @@
 #include <optional>
 #include <set>
 
+#include "backend/host_memory.h"
 #include "base/bytes.h"
 #include "base/philox.h"
 #include "cost/measure.h"
-#include "run/prepare.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -133,7 +134,7 @@ class Measuring {
 
   // One a signature that the profile lacks or has disturbed, the one that takes longest first.
   std::vector<Candidate> candidates(const Profile& profile) const {
-    CacheModel cache(program_.peak_bytes[0], cache_bytes_);
+    CacheModel cache(program_.peak_bytes.device, cache_bytes_);
     std::map<std::string, Candidate> found;
     // Twice: a step begins with what the step before has left in the cache.
     for (const bool warm_up : {true, false})
@@ -364,7 +365,7 @@ std::int64_t measure(Profile& profile, const Graph& graph, const Program& progra
 
 Device measure_device(const Device& description, int threads, const std::string& directory) {
   Device device = description;
-  const MachineRates rates = measure_machine(threads, free_device_bytes());
+  const MachineRates rates = measure_machine(threads, available_bytes());
   device.memory_bytes = device.host_bytes = describe_machine().memory_bytes;
   device.flops = rates.flops;
   device.bandwidth = rates.bandwidth;

@@ -10,22 +10,23 @@ Memory::Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, c
   grow(sizes);
 }
 
-bool Memory::smaller_than(std::span<const std::int64_t, 3> peaks) const {
-  return !std::equal(peaks.begin(), peaks.end(), sizes_.begin(), [](std::int64_t peak, std::int64_t size) { return peak <= size; });
+bool Memory::smaller_than(const Sizes& peaks) const {
+  return std::ranges::any_of(kTiers, [&](Tier tier) { return peaks[tier] > sizes_[tier]; });
 }
 
-void Memory::grow(std::span<const std::int64_t, 3> peaks) {
-  for (std::size_t tier = 0; tier < arenas_.size(); ++tier) {
-    if (arenas_[tier])
-      arenas_[tier]->grow(peaks[tier]);
-    else if (peaks[tier] > 0 || tier == 0)
-      arenas_[tier] = std::make_unique<Arena>(backend_, static_cast<Tier>(tier), peaks[tier], guard_bytes_);
+void Memory::grow(const Sizes& peaks) {
+  for (const Tier tier : {Tier::device, Tier::host}) {
+    std::unique_ptr<Arena>& arena = arenas_[static_cast<std::size_t>(tier)];
+    if (arena)
+      arena->grow(peaks[tier]);
+    else if (peaks[tier] > 0 || tier == Tier::device)
+      arena = std::make_unique<Arena>(backend_, tier, peaks[tier], guard_bytes_);
   }
-  if (spill_ && peaks[2] > sizes_[2])
-    spill_->grow(peaks[2]);
-  else if (!spill_ && peaks[2] > 0)
-    spill_ = std::make_unique<SpillFile>(spill_directory_, peaks[2]);
-  for (std::size_t tier = 0; tier < sizes_.size(); ++tier) sizes_[tier] = std::max(sizes_[tier], peaks[tier]);
+  if (spill_ && peaks.disk > sizes_.disk)
+    spill_->grow(peaks.disk);
+  else if (!spill_ && peaks.disk > 0)
+    spill_ = std::make_unique<SpillFile>(spill_directory_, peaks.disk);
+  for (const Tier tier : kTiers) sizes_[tier] = std::max(sizes_[tier], peaks[tier]);
 }
 
 std::int64_t Memory::touched_bytes(Tier tier) const {

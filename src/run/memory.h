@@ -17,7 +17,7 @@ namespace outsize {
 // The memory of a run, one arena a tier, which all its programs use in turn.
 class Memory {
  public:
-  using Sizes = std::array<std::int64_t, 3>;  // bytes by tier
+  using Sizes = ByTier<std::int64_t>;  // bytes
 
   // All of it is taken at once, so that what the machine has not shows before the first step. `guard_bytes` lie behind each arena.
   Memory(Backend& backend, const Sizes& sizes, std::int64_t guard_bytes, const std::string& spill_directory);
@@ -35,9 +35,9 @@ class Memory {
   std::map<std::pair<Tier, std::int64_t>, Checksums>& sums() { return sums_; }
 
   // Whether a program with these peaks does not fit.
-  bool smaller_than(std::span<const std::int64_t, 3> peaks) const;
+  bool smaller_than(const Sizes& peaks) const;
   // Makes room for a program with these peaks. What was there stays, but may lie at other addresses: no executor may live.
-  void grow(std::span<const std::int64_t, 3> peaks);
+  void grow(const Sizes& peaks);
 
  private:
   Backend& backend_;

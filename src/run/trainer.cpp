@@ -278,7 +278,7 @@ Trainer::Entry& Trainer::run(StepKind kind, const Batch& batch, std::int64_t sam
   const auto begin = std::chrono::steady_clock::now();
   executor.step();
   step_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  for (std::size_t tier = 0; tier < predicted_peaks_.size(); ++tier)
+  for (const Tier tier : kTiers)
     predicted_peaks_[tier] = std::max(predicted_peaks_[tier], entry.program.prepared.program.peak_bytes[tier]);
   return entry;
 }

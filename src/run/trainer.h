@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "data/safetensors.h"
-#include "run/prepare.h"
+#include "run/executor.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 
@@ -43,7 +44,7 @@ struct StepProgram {
 // Runs training steps and evaluations: owns the programs of the run, its memory, and the persistent values in it.
 class Trainer {
  public:
-  // Makes the program of a kind for samples x of a shape, planned with the run's layout. May throw BudgetError.
+  // Makes the program of a kind for samples x of a shape, planned with the run's layout. Throws BudgetError where none fits.
   using Maker = std::function<StepProgram(StepKind kind, const Dims& x_shape, const PersistentLayout& layout)>;
 
   // `main` is a whole step or the last part of one, so that it has every persistent value of the run. Those are filled as the graph
@@ -77,7 +78,7 @@ class Trainer {
 
   // The highest byte of a tier that any program has touched; and that any program that was run is predicted to.
   std::int64_t measured_peak_bytes(Tier tier = Tier::device) const { return memory_->touched_bytes(tier); }
-  std::int64_t predicted_peak_bytes(Tier tier = Tier::device) const { return predicted_peaks_[static_cast<std::size_t>(tier)]; }
+  std::int64_t predicted_peak_bytes(Tier tier = Tier::device) const { return predicted_peaks_[tier]; }
 
   // Takes parameters and states from `file`. Every parameter must be there with its shape; or, where `partial`, at least one. The
   // number of the step goes on from the file's, if it has one. Throws UserError naming the file and all parameters that are missing

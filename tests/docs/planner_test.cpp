@@ -11,8 +11,8 @@
 #include "cost/devices.h"
 #include "graph/text.h"
 #include "ops/registry.h"
-#include "run/prepare.h"
 #include "run/trainer.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -38,12 +38,12 @@ const Profile& profile() {
 Prepared prepare_by(const std::string& planner, const StepGraph& training, Backend& backend) {
   PrepareOptions options;
   options.planner = planner;
-  return prepare(training.graph, backend, profile(), options);
+  return prepare(training.graph, backend, profile(), options).take();
 }
 
 TEST(SwapAll, MakesThePlanOfTheDocument) {
   const StepGraph training = training_graph(OUTSIZE_DOCUMENTED "/three_layers.graph");
-  const Plan plan = find_planner("swap-all").make({.graph = training.graph, .profile = profile(), .storage = {}});
+  const Plan plan = find_planner("swap-all").make({.graph = training.graph, .profile = profile(), .storage = {}}).take();
   EXPECT_EQ(print_plan(training.graph, plan), read_text(OUTSIZE_DOCUMENTED "/three_layers.plan"));
 }
 
@@ -73,7 +73,7 @@ Trained train(const std::string& planner, const std::string& path) {
     source->make(step, batch);
     trained.losses.push_back(trainer.step(batch, 0.05));
   }
-  EXPECT_EQ(trainer.measured_peak_bytes(), trainer.prepared().program.peak_bytes[0]);
+  EXPECT_EQ(trainer.measured_peak_bytes(), trainer.prepared().program.peak_bytes.device);
   trained.parameters = trainer.parameters_sha256();
   trained.states = trainer.states_sha256();
   return trained;

@@ -7,7 +7,7 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 #include "plan/plan.h"
-#include "plan/tiles.h"
+#include "plan/tiles/tiles.h"
 #include "run/trainer.h"
 
 namespace outsize {

@@ -1,14 +1,18 @@
-# The planner of docs/adding-a-planner.md: its files, the table of planners with the documented lines, and the example.
+# The planner of docs/adding-a-planner.md: its file, the declarations and the table of planners with the documented lines, and the example.
 include(${CMAKE_CURRENT_LIST_DIR}/blocks.cmake)
 set(document docs/adding-a-planner.md)
+set(planners src/plan/planners)
 
-foreach(path src/plan/swap_all.h src/plan/swap_all.cpp three_layers.graph three_layers.plan)
+foreach(path ${planners}/swap_all.cpp three_layers.graph three_layers.plan)
   write_block(${document} ${path})
 endforeach()
 
-take_block(header ${document} src/plan/planner.cpp 1)
-take_block(line ${document} src/plan/planner.cpp 2)
-file(READ ${SOURCE}/src/plan/planner.cpp text)
-insert_after(text "#include \"plan/planner.h\"" "${header}")
+take_block(declaration ${document} ${planners}/planners.h 1)
+file(READ ${SOURCE}/${planners}/planners.h text)
+insert_after(text "namespace outsize {" "${declaration}")
+file(WRITE ${OUTPUT}/${planners}/planners.h "${text}")
+
+take_block(line ${document} ${planners}/registry.cpp 1)
+file(READ ${SOURCE}/${planners}/registry.cpp text)
 insert_after(text "  static const std::vector<Planner> all{" "${line}")
-file(WRITE ${OUTPUT}/src/plan/planner.cpp "${text}")
+file(WRITE ${OUTPUT}/${planners}/registry.cpp "${text}")

@@ -326,7 +326,7 @@ const Case kCases[]{
      "train mlp --image 8 --batch 2 --classes 4 --width 0.05 --planner vdnn-all --host-memory 1536 --spill . --spill-limit 16", 1,
      "more than the 16 B of --spill-limit; the peak is at"},
     {"host_memory", "train mlp --image 8 --batch 2 --classes 4 --width 0.05 --planner vdnn-all --host-memory 256", 1,
-     "more than the 256 B of --host-memory, which --spill DIR relieves of all but what is used at once"},
+     "more than the 256 B of --host-memory; the peak is at copy_out of 3. Raise --host-memory, or give a --spill directory"},
 
     {"data_not_there", "train good.graph --data absent.npz", 2, "absent.npz: cannot be opened"},
     {"data_form", "train good.graph --data garbage.bin", 2, "--data garbage.bin: expected a folder with"},

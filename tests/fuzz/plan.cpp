@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.storage.channel_block = 8;
     options.workspace = [](const Call&) { return std::int64_t{0}; };
     try {
-      lower(graph, plan, options);
+      lower(graph, plan, options).take();
     } catch (const UserError&) {
       // prepare() puts the file's name before it.
     }

@@ -67,8 +67,8 @@ TEST(Outside, AStepTakesLittleBesideItsArenaAndGivesItBack) {
   const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
   PrepareOptions choices;
   choices.planner = "keep";
-  Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices);
-  const std::int64_t arena = prepared.program.peak_bytes[0];
+  Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices).take();
+  const std::int64_t arena = prepared.program.peak_bytes.device;
   const auto source = synthetic_batches(training.batch_spec(), 1);
   Trainer trainer({std::move(training), std::move(prepared)}, *backend, 1);
   Batch batch;

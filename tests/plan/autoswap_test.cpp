@@ -1,4 +1,4 @@
-#include "plan/autoswap.h"
+#include "plan/planners/autoswap.h"
 
 #include <gtest/gtest.h>
 

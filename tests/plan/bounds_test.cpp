@@ -1,4 +1,4 @@
-#include "plan/bounds.h"
+#include "plan/reckon/bounds.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/chain_checkpoint.h"
+#include "plan/chain/chain_checkpoint.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "plan/chain_dynprog.h"
+#include "plan/chain/chain_dynprog.h"
 
 #include <gtest/gtest.h>
 
 #include <ctime>
 
-#include "plan/chain_offload.h"
+#include "plan/chain/chain_offload.h"
 #include "small_chain.h"
 
 namespace outsize {

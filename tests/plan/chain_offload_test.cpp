@@ -1,10 +1,10 @@
-#include "plan/chain_offload.h"
+#include "plan/chain/chain_offload.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "plan/chain_dynprog.h"
+#include "plan/chain/chain_dynprog.h"
 #include "unit_steps.h"
 
 namespace outsize {

@@ -1,4 +1,4 @@
-#include "plan/chain.h"
+#include "plan/chain/chain.h"
 
 #include <gtest/gtest.h>
 

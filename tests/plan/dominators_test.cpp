@@ -1,4 +1,4 @@
-#include "plan/dominators.h"
+#include "plan/analysis/dominators.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/groups.h"
+#include "plan/analysis/groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "plan/levels.h"
+#include "plan/analysis/levels.h"
 
 #include <gtest/gtest.h>
 

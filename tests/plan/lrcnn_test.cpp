@@ -1,4 +1,4 @@
-#include "plan/lrcnn.h"
+#include "plan/planners/lrcnn.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "plan/sft_graph.h"
+#include "plan/planners/sft_graph.h"
 #include "random_stack.h"
 
 namespace outsize {

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "plan/chain.h"
+#include "plan/chain/chain.h"
 
 namespace outsize {
 

@@ -1,4 +1,4 @@
-#include "plan/swap_chain.h"
+#include "plan/swap/swap_chain.h"
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,8 @@ std::vector<std::int64_t> bytes(std::vector<std::int64_t> values) {
 
 std::string plan(const Graph& graph, std::string_view planner, std::int64_t values, double copy) {
   const Profile profile = second_an_op(copy);
-  const Plan made = find_planner(planner).make({.graph = graph, .profile = profile, .storage = {}, .device_budget = values * 256});
+  const Plan made =
+      find_planner(planner).make({.graph = graph, .profile = profile, .storage = {}, .budgets = {.device = values * 256}}).take();
   check_plan(graph, made);
   return steps_of(graph, made);
 }

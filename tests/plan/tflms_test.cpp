@@ -1,8 +1,7 @@
-#include "plan/tflms.h"
-
 #include <gtest/gtest.h>
 
 #include "../graph/graph_test_support.h"
+#include "plan/planners/planners.h"
 #include "steps.h"
 
 namespace outsize {
@@ -11,11 +10,13 @@ namespace {
 // On the chain of Figure 4 the level of an op is its number in the order, from 1: f1 … f4, b4 … b1.
 class Tflms : public testing::Test {
  protected:
-  static std::string plan(const Graph& graph, const std::string& options, double copy = 1, std::int64_t budget = 0) {
+  static std::string plan(const Graph& graph, const std::string& options, double copy = 1, std::int64_t budget = kNoLimit) {
     const Profile seconds = second_an_op(copy);
     const PlannerChoice choice = choose_planner("tflms" + options);
-    const Plan made = choice.planner.make(
-        {.graph = graph, .profile = seconds, .storage = {}, .device_budget = budget, .options = choice.options});
+    const Plan made =
+        choice.planner
+            .make({.graph = graph, .profile = seconds, .storage = {}, .budgets = {.device = budget}, .options = choice.options})
+            .take();
     check_plan(graph, made);
     return steps_of(graph, made);
   }

@@ -1,9 +1,8 @@
-#include "plan/tsplit.h"
-
 #include <gtest/gtest.h>
 
 #include "../graph/graph_test_support.h"
-#include "plan/order.h"
+#include "plan/analysis/order.h"
+#include "plan/planners/planners.h"
 #include "steps.h"
 
 namespace outsize {
@@ -38,7 +37,7 @@ std::string plan_of_chain(double copy, std::int64_t values) {
   const Graph graph = graph_of(kFigure4);
   const Profile seconds = second_an_op(copy);
   constexpr std::int64_t kBytes = 256;
-  const Plan made = plan_tsplit({.graph = graph, .profile = seconds, .storage = {}, .device_budget = values * kBytes});
+  const Plan made = plan_tsplit({.graph = graph, .profile = seconds, .storage = {}, .budgets = {.device = values * kBytes}}).take();
   check_plan(graph, made);
   return steps_of(graph, made);
 }

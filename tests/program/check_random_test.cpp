@@ -72,7 +72,7 @@ bool is_right(const Program& program) {
       for (const Touch& a : touches(program, program.instructions[i]))
         for (const Touch& b : touches(program, program.instructions[j]))
           if ((a.write || b.write) && a.begin < b.end && b.begin < a.end && !before[i][j]) return false;
-  std::vector<int> owner(static_cast<std::size_t>(program.peak_bytes[0] / kRowBytes) + 1, -1);
+  std::vector<int> owner(static_cast<std::size_t>(program.peak_bytes.device / kRowBytes) + 1, -1);
   const auto rows_of = [&](const Operand& operand, auto visit) {
     const std::int64_t first = program.piece(operand.piece).offset / kRowBytes;
     const Box& box = program.boxes[operand.box].start;

@@ -49,8 +49,8 @@ struct Swap {
 
 TEST(CheckProgram, SwapIsLegal) {
   Swap swap;
-  EXPECT_EQ(swap.program().peak_bytes[0], 1024);
-  EXPECT_EQ(swap.program().peak_bytes[1], 256);
+  EXPECT_EQ(swap.program().peak_bytes.device, 1024);
+  EXPECT_EQ(swap.program().peak_bytes.host, 256);
   EXPECT_EQ(verdict(swap.graph, swap.program(), 1024), "");
 }
 
@@ -89,7 +89,7 @@ TEST(CheckProgram, OrderPassesThroughLanes) {
   Program& program = swap.program();
   program.piece(swap.t).offset = 1024;
   program.piece(swap.u).offset = 256;
-  program.peak_bytes[0] = 1280;
+  program.peak_bytes.device = 1280;
   swap.at(3).waits.clear();
   EXPECT_EQ(verdict(swap.graph, program), "");
   swap.at(5).waits = {{Lane::copy_out, 0}};
@@ -118,11 +118,11 @@ TEST(CheckProgram, PeakMustBeTheOneStatedAndWithinTheBudget) {
   Swap swap;
   EXPECT_EQ(verdict(swap.graph, swap.program(), 1023),
             "program chain: the device peak of 1024 bytes exceeds the budget of 1023 by 1 bytes");
-  swap.program().peak_bytes[0] = 1280;
+  swap.program().peak_bytes.device = 1280;
   EXPECT_EQ(verdict(swap.graph, swap.program()),
             "program chain: the device peak is stated as 1280 bytes, but its pieces reach 1024");
-  swap.program().peak_bytes[0] = 1024;
-  swap.program().peak_bytes[1] = 0;
+  swap.program().peak_bytes.device = 1024;
+  swap.program().peak_bytes.host = 0;
   EXPECT_THAT(verdict(swap.graph, swap.program()), HasSubstr("the host peak is stated as 0 bytes, but its pieces reach 256"));
 }
 
@@ -141,7 +141,7 @@ TEST(CheckProgram, WhatIsReadMustHaveBeenWritten) {
   swap.at(2).reads[0].piece = swap.t;  // t is written only at 3
   swap.program().piece(swap.t).first = 2;
   swap.program().piece(swap.t).offset = 1024;
-  swap.program().peak_bytes[0] = 1280;
+  swap.program().peak_bytes.device = 1280;
   EXPECT_EQ(verdict(swap.graph, swap.program()),
             "program chain: instruction 2 (kernel b on compute) reads t, which was never written");
 }
@@ -151,7 +151,7 @@ TEST(CheckProgram, WhatIsReadMustBeTheValueThatTheOpWants) {
   swap.at(3).reads[0].piece = swap.y;  // c wants z
   swap.program().piece(swap.y).last = 3;
   swap.program().piece(swap.t).offset = 1024;
-  swap.program().peak_bytes[0] = 1280;
+  swap.program().peak_bytes.device = 1280;
   EXPECT_EQ(verdict(swap.graph, swap.program()),
             "program chain: instruction 3 (kernel c on compute) expects z in y, but y was written there");
 }
@@ -247,7 +247,7 @@ TEST(CheckProgram, EveryPartFollowsWhatItsBytesHeldBefore) {
   Halves halves(rows(0, 2, 16), rows(2, 4, 16));
   Program& program = halves.program();
   program.piece(halves.back).offset = 0;  // x was there, read by compute 1
-  program.peak_bytes[0] = 768;
+  program.peak_bytes.device = 768;
   halves.at(4).waits = {{Lane::copy_out, 1}};  // which follows compute 1
   halves.at(5).waits = {{Lane::copy_out, 1}};
   EXPECT_EQ(verdict(halves.graph, program), "");
@@ -282,7 +282,7 @@ TEST(CheckProgram, InputsMustNotOverlap) {
   EXPECT_NE(verdict(graph, hand.program), "");
   hand.program.piece(w).offset = 768;
   hand.program.piece(w).first = hand.program.piece(w).last = 0;
-  hand.program.peak_bytes[0] = 1024;
+  hand.program.peak_bytes.device = 1024;
   EXPECT_EQ(verdict(graph, hand.program), "");
 }
 
@@ -345,7 +345,7 @@ TEST(CheckProgram, WorkspaceIsWrittenToo) {
   EXPECT_THAT(verdict(swap.graph, swap.program()), HasSubstr("overlap and both live"));
   // Where y lay, whose copy-out c waits for no longer once t is elsewhere: d's own wait for copy_in covers it.
   swap.program().piece(swap.t).offset = 1024;
-  swap.program().peak_bytes[0] = 1280;
+  swap.program().peak_bytes.device = 1280;
   swap.at(3).waits.clear();
   EXPECT_EQ(verdict(swap.graph, swap.program()), "");
   swap.at(3).workspace = scratch;  // but c's use of it does not follow the copy-out

@@ -106,9 +106,9 @@ class HandProgram {
           piece.first = std::min(piece.first, loop.begin);
           piece.last = std::max(piece.last, loop.end - 1);
         }
-    for (std::int64_t& peak : program.peak_bytes) peak = 0;
+    program.peak_bytes = {};
     for (const Piece& piece : program.pieces) {
-      std::int64_t& peak = program.peak_bytes[static_cast<int>(piece.tier)];
+      std::int64_t& peak = program.peak_bytes[piece.tier];
       peak = std::max(peak, piece.offset + piece.bytes);
     }
     return program;
@@ -134,7 +134,7 @@ class HandProgram {
 inline Box rows(std::int64_t lo, std::int64_t hi, std::int64_t columns) { return {{lo, 0}, {hi, columns}}; }
 
 // What the checker says, or "".
-inline std::string verdict(const Graph& graph, const Program& program, std::int64_t budget = 0) {
+inline std::string verdict(const Graph& graph, const Program& program, std::int64_t budget = kNoLimit) {
   try {
     check_program(graph, program, budget);
   } catch (const InternalError& error) {

@@ -21,10 +21,10 @@ output c
   LowerOptions options{.loops = false};
   // The first half is made while a, b and c live: three pieces in 256 bytes each, and above them one that begins with a canary.
   // Each of them has 64 bytes but c, which lives longest and lies at the bottom.
-  EXPECT_EQ(lower(graph, plan, options).peak_bytes[0], 3 * 256 + 64);
+  EXPECT_EQ(lower(graph, plan, options).take().peak_bytes.device, 3 * 256 + 64);
   options.canary_bytes = 256;
-  const Program program = lower(graph, plan, options);
-  EXPECT_EQ(program.peak_bytes[0], 3 * (256 + 256 + 256) + 256 + 64);
+  const Program program = lower(graph, plan, options).take();
+  EXPECT_EQ(program.peak_bytes.device, 3 * (256 + 256 + 256) + 256 + 64);
   EXPECT_EQ(program.live_bytes, 4 * (256 + 256 + 256));
 }
 

@@ -70,7 +70,7 @@ Program lowered(const Graph& graph, std::string_view plan, bool takeovers = true
   LowerOptions options;
   options.takeovers = takeovers;
   options.loops = loops;
-  return lower(graph, parse_plan(graph, plan, "test.plan"), options);
+  return lower(graph, parse_plan(graph, plan, "test.plan"), options).take();
 }
 
 // A pass each for a, b and c, with b's in that grid and u and v in that tier.
@@ -161,10 +161,10 @@ TEST_P(Takeovers, TakeAsManyBytesAsTheyShould) {
   const Graph graph = graph_of(c.graph);
   for (const bool loops : {true, false}) {
     const Program with = lowered(graph, c.plan, true, loops), without = lowered(graph, c.plan, false, loops);
-    EXPECT_EQ(with.peak_bytes[1], c.host);
-    EXPECT_EQ(with.peak_bytes[2], c.disk);
-    EXPECT_EQ(without.peak_bytes[1], c.without);
-    EXPECT_EQ(without.peak_bytes[2], c.disk_without);
+    EXPECT_EQ(with.peak_bytes.host, c.host);
+    EXPECT_EQ(with.peak_bytes.disk, c.disk);
+    EXPECT_EQ(without.peak_bytes.host, c.without);
+    EXPECT_EQ(without.peak_bytes.disk, c.disk_without);
   }
 }
 

@@ -1,5 +1,5 @@
 // What planners' searches reckon a plan takes, beside what the simulator makes of its program.
-#include "plan/estimate.h"
+#include "plan/reckon/estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -34,13 +34,13 @@ TEST(Estimate, IsNearTheSimulator) {
       const OpCosts costs = costs_of(request);
       PrepareOptions options;
       options.planner = "keep";
-      const std::int64_t whole = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
+      const std::int64_t whole = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
       for (const char* planner : {"keep", "vdnn-all", "offload-ratio", "superneurons", "tflms", "autoswap"}) {
         options.planner = planner;
-        options.budgets.device = planner == std::string("keep") ? 0 : whole * 85 / 100;
+        options.budgets.device = planner == std::string("keep") ? kNoLimit : whole * 85 / 100;
         std::optional<Prepared> prepared;
         try {
-          prepared = prepare(step.graph, *backend, profile, options);
+          prepared = prepare(step.graph, *backend, profile, options).take();
         } catch (const BudgetError&) {
           continue;
         }
@@ -48,7 +48,7 @@ TEST(Estimate, IsNearTheSimulator) {
         for (const Step& one : prepared->plan.steps)
           if (const auto* run = std::get_if<RunStep>(&one)) runs.push_back(run->op);
         PlanRequest asked = request;
-        asked.device_budget = options.budgets.device;
+        asked.budgets.device = options.budgets.device;
         const double estimated = estimated_seconds(asked, lives_of(request, costs, runs), prepared->plan);
         const double ratio = estimated / prepared->predicted.seconds;
         // Where much is made again while copies run, which freed bytes the packing takes decides; no search asks about those.

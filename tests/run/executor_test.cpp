@@ -22,7 +22,7 @@ TEST(Executor, Swap) {
       // y = (0, 2, 0, 4), w = (0, 4, 0, 8)
       EXPECT_EQ(read_values(executor, graph, "z"), (Floats{-1, 6, -3, 12}));
     }
-    EXPECT_EQ(hand.program.peak_bytes[0], 512 + 16);
+    EXPECT_EQ(hand.program.peak_bytes.device, 512 + 16);
     EXPECT_EQ(executor.measured_peak_bytes(), 512 + 16);
     ASSERT_EQ(executor.trace().events.size(), 5u);
     for (std::size_t i = 0; i < 5; ++i) {
@@ -277,7 +277,7 @@ output z
   write_values(executor, graph, "x", values);
   executor.step();
   EXPECT_EQ(read_values(executor, graph, "z"), expected);
-  EXPECT_EQ(executor.measured_peak_bytes(), hand.program.peak_bytes[0]);
+  EXPECT_EQ(executor.measured_peak_bytes(), hand.program.peak_bytes.device);
 }
 
 TEST(Executor, CpuBackendRefusesF64) {
@@ -308,7 +308,7 @@ TEST(Executor, RefusesWhatDoesNotFit) {
   }
   {
     HandProgram hand = swap_program(graph);
-    hand.program.peak_bytes[0] = 512;  // z does not lie in it
+    hand.program.peak_bytes.device = 512;  // z does not lie in it
     EXPECT_THROW(Executor(graph, hand.program, *backend), InternalError);
   }
   {

@@ -62,6 +62,7 @@ class Faulty final : public Backend {
   std::string_view name() const override { return "faulty"; }
   StorageRule storage() const override { return inner_->storage(); }
   int threads() const override { return inner_->threads(); }
+  std::int64_t free_bytes() const override { return inner_->free_bytes(); }
   bool supports(DType dtype) const override { return inner_->supports(dtype); }
   std::byte* allocate(Tier tier, std::int64_t bytes) override {
     std::byte* const memory = inner_->allocate(tier, bytes);
@@ -156,7 +157,7 @@ TEST(Faults, CanariesCatchOneByteTooFar) {
   Executor executor(graph, hand.program, backend, traced(true, 64));
   write_values(executor, graph, "x", Floats{-1, 2, -3, 4});
   executor.step();
-  EXPECT_EQ(executor.measured_peak_bytes(), hand.program.peak_bytes[0]);
+  EXPECT_EQ(executor.measured_peak_bytes(), hand.program.peak_bytes.device);
   backend.fault = Faulty::Fault::byte_after;
   EXPECT_EQ(message_of<InternalError>(executor),
             "instruction 2 (kernel, op twice) wrote outside piece 'w' (16 bytes at 0 of the device arena): byte 1 after it was "
@@ -164,7 +165,7 @@ TEST(Faults, CanariesCatchOneByteTooFar) {
   Program shifted = hand.program;
   for (Piece& piece : shifted.pieces)
     if (piece.tier == Tier::device) piece.offset += 256;
-  shifted.peak_bytes[0] += 256;
+  shifted.peak_bytes.device += 256;
   Executor other(graph, shifted, backend, traced(true, 64));
   backend.fault = Faulty::Fault::byte_before;
   EXPECT_EQ(message_of<InternalError>(other),
@@ -303,7 +304,7 @@ TEST(Faults, AByteChangedInHostMemoryIsFound) {
     executor.step();
     EXPECT_EQ(read_values(executor, graph, "z"), (Floats{-1, 6, -3, 12}));
     for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
-      EXPECT_EQ(executor.measured_peak_bytes(tier), hand.program.peak_bytes[static_cast<int>(tier)]);
+      EXPECT_EQ(executor.measured_peak_bytes(tier), hand.program.peak_bytes[tier]);
     backend.meanwhile = [&] { backend.host[5] ^= std::byte{4}; };
     write_values(executor, graph, "x", Floats{-1, 2, -3, 4});
     EXPECT_EQ(
@@ -367,7 +368,7 @@ class SpillFaults : public testing::Test {
     executor.step();
     EXPECT_EQ(read_values(executor, graph, "z"), (Floats{-1, 6, -3, 12}));
     for (const Tier tier : {Tier::device, Tier::host, Tier::disk})
-      EXPECT_EQ(executor.measured_peak_bytes(tier), hand.program.peak_bytes[static_cast<int>(tier)]);
+      EXPECT_EQ(executor.measured_peak_bytes(tier), hand.program.peak_bytes[tier]);
     EXPECT_TRUE(std::filesystem::is_empty(folder_));
     backend.meanwhile = meanwhile;
     write_values(executor, graph, "x", Floats{-1, 2, -3, 4});
@@ -427,7 +428,7 @@ TEST(Faults, MemoryThatTheMachineHasNotIsRefusedBeforehand) {
     } catch (const UserError& error) {
       const std::string message = error.what();
       EXPECT_TRUE(message.starts_with("cannot get ")) << message;
-      EXPECT_NE(message.find(sizes[1] > 0 ? "of host memory: the system has" : "of device memory: the system has"),
+      EXPECT_NE(message.find(sizes.host > 0 ? "of host memory: the system has" : "of device memory: the system has"),
                 std::string::npos)
           << message;
       EXPECT_NE(message.find("give a smaller --memory or --host-memory"), std::string::npos) << message;

@@ -34,7 +34,7 @@ class HandProgram {
     made.tier = tier;
     made.bytes = stored_bytes(program.storage, value.type, shape.rank() == 0 ? value.type.shape : shape);
     made.offset = offset;
-    std::int64_t& peak = program.peak_bytes[static_cast<int>(tier)];
+    std::int64_t& peak = program.peak_bytes[tier];
     peak = std::max(peak, offset + made.bytes);
     program.pieces.push_back(made);
     return PieceId(static_cast<std::int64_t>(program.pieces.size()) - 1);

@@ -1,11 +1,12 @@
 // No planner beats the bound.
 #include <gtest/gtest.h>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/prepare.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -42,7 +43,7 @@ TEST(LowerBound, NoPlannerIsFaster) {
     for (const Profile& profile : profiles()) {
       PrepareOptions options;
       options.planner = "keep";
-      const std::int64_t whole = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
+      const std::int64_t whole = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
       double more = 0;  // the bound of the budget before
       for (const int percent : {75, 50, 35}) {
         options.budgets.device = whole * percent / 100;
@@ -53,7 +54,7 @@ TEST(LowerBound, NoPlannerIsFaster) {
         for (const Planner& planner : planners()) {
           options.planner = planner.name;
           try {
-            const Prepared prepared = prepare(step.graph, *backend, profile, options);
+            const Prepared prepared = prepare(step.graph, *backend, profile, options).take();
             EXPECT_GE(prepared.predicted.seconds, bounds.seconds * (1 - 1e-9))
                 << c.name << " " << planner.name << " in " << percent << " %";
             ++plans;

@@ -11,15 +11,15 @@
 #include "data/file.h"
 #include "hand_program.h"
 #include "model/zoo.h"
-#include "run/prepare.h"
 #include "run/profile_cache.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
 
 Program program_by(const char* planner, const Graph& graph, Backend& backend) {
-  return prepare(graph, backend, {}, {.planner = planner, .plan_text = {}, .plan_file = {}, .budgets = {}}).program;
+  return prepare(graph, backend, {}, {.planner = planner, .plan_text = {}, .plan_file = {}, .budgets = {}}).take().program;
 }
 Program keep_program(const Graph& graph, Backend& backend) { return program_by("keep", graph, backend); }
 

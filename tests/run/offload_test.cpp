@@ -7,7 +7,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/swap_chain.h"
+#include "plan/swap/swap_chain.h"
 #include "run/trainer.h"
 
 namespace outsize {

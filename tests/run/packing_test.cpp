@@ -4,7 +4,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/swap_chain.h"
+#include "plan/swap/swap_chain.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -19,8 +19,9 @@ TEST(Packing, PeakIsWithinThreePercentOfTheLiveSum) {
     for (const Planner& planner : planners()) {
       PrepareOptions choices;
       choices.planner = planner.name;
-      const Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices);
-      const double ratio = static_cast<double>(prepared.program.peak_bytes[0]) / static_cast<double>(prepared.program.live_bytes);
+      const Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices).take();
+      const double ratio =
+          static_cast<double>(prepared.program.peak_bytes.device) / static_cast<double>(prepared.program.live_bytes);
       EXPECT_LE(ratio, 1.03) << model.name << " " << planner.name;
       EXPECT_GT(ratio, 0.99) << model.name << " " << planner.name;
       // Planning, lowering, checking and simulating; far below on a quiet machine.
@@ -42,7 +43,7 @@ TEST(Packing, GreedyMovesNoMoreThanWhatIsTooMuchAndALayer) {
     const StepGraph training = make_training_graph(build_model(model, {.batch = 8}), {});
     PrepareOptions choices;
     choices.planner = "keep";
-    const std::int64_t whole = prepare(training.graph, *backend, profile, choices).program.peak_bytes[0];
+    const std::int64_t whole = prepare(training.graph, *backend, profile, choices).take().program.peak_bytes.device;
     choices.planner = "greedy";
     for (const std::int64_t percent : {50, 60, 70, 80}) {
       choices.budgets.device = whole * percent / 100;
@@ -50,14 +51,14 @@ TEST(Packing, GreedyMovesNoMoreThanWhatIsTooMuchAndALayer) {
           .graph = training.graph,
           .profile = profile,
           .storage = backend->storage(),
-          .device_budget = choices.budgets.device,
+          .budgets = {.device = choices.budgets.device},
           .workspace = [&](const Call& call) { return backend->kernel(call)->workspace_bytes(); },
       };
       const SwapChain of = swap_chain_of(request);
       const std::int64_t excess = peak_bytes(of.chain) + of.fixed - choices.budgets.device;
       const std::int64_t layer = *std::max_element(of.chain.x.begin(), of.chain.x.end());
-      const Prepared prepared = prepare(training.graph, *backend, profile, choices);
-      EXPECT_LE(prepared.program.peak_bytes[1], excess + layer) << model << " at " << percent << " %";
+      const Prepared prepared = prepare(training.graph, *backend, profile, choices).take();
+      EXPECT_LE(prepared.program.peak_bytes.host, excess + layer) << model << " at " << percent << " %";
     }
   }
 }

@@ -1,18 +1,19 @@
 // Recomputation: what is made again, and for how much memory.
-#include "plan/recompute.h"
+#include "plan/swap/recompute.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/lives.h"
-#include "run/prepare.h"
+#include "plan/reckon/lives.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -33,7 +34,7 @@ class Recomputed : public testing::TestWithParam<const char*> {
     PrepareOptions options;
     options.planner = planner;
     options.budgets.device = budget;
-    return prepare(step_.graph, *backend_, profile_, options);
+    return prepare(step_.graph, *backend_, profile_, options).take();
   }
 
   StepGraph step_ = step_of(GetParam());
@@ -78,11 +79,11 @@ TEST_P(Recomputed, ACacheIsBetweenHoldingAllAndHoldingNothing) {
 
 // Two segments make half of forward again, more segments more: a tenth less memory takes less than that.
 TEST_P(Recomputed, CheckpointsMakeNoMoreAgainThanTheyMust) {
-  const Prepared keep = prepare_by("keep", 0);
+  const Prepared keep = prepare_by("keep", kNoLimit);
   double forward = 0;
   for (const Op& op : step_.graph.ops())
     if (op.phase == Phase::forward) forward += profile_.seconds_of(whole_call(step_.graph, op));
-  const Prepared checkpoint = prepare_by("checkpoint", keep.program.peak_bytes[0] * 9 / 10);
+  const Prepared checkpoint = prepare_by("checkpoint", keep.program.peak_bytes.device * 9 / 10);
   EXPECT_GT(figures_of(step_.graph, checkpoint).recomputed_ops, 0);
   EXPECT_LT(checkpoint.predicted.seconds, keep.predicted.seconds + 0.35 * forward);
 }

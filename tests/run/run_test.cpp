@@ -44,7 +44,7 @@ class Run : public testing::Test {
       StepProgram made{make_step_graph(model_of(model, x_shape), wanted, options), {}};
       PrepareOptions chosen = choices;
       chosen.layout = layout;
-      made.prepared = prepare(made.step.graph, *backend_, profile, chosen);
+      made.prepared = prepare(made.step.graph, *backend_, profile, chosen).take();
       return made;
     };
     StepProgram main = program(kind, shape, nullptr);

@@ -1,4 +1,4 @@
-#include "run/simulator.h"
+#include "program/simulator.h"
 
 #include <gtest/gtest.h>
 

@@ -131,7 +131,7 @@ output loss
     Profile profile;
     profile.device = find_device("cpu");
     Prepared prepared =
-        prepare(training.graph, *backend, profile, {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}});
+        prepare(training.graph, *backend, profile, {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}}).take();
     Trainer trainer({training, std::move(prepared)}, *backend, seed);
     std::vector<double> values;
     for (int i = 0; i < 3; ++i) values.push_back(trainer.step(batch, 0));

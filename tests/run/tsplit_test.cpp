@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/order.h"
-#include "run/prepare.h"
+#include "plan/analysis/order.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -45,7 +46,7 @@ class TsplitSteps : public testing::Test {
     PrepareOptions options;
     options.planner = planner;
     options.budgets.device = budget;
-    return prepare(step_.graph, *backend_, profile_, options);
+    return prepare(step_.graph, *backend_, profile_, options).take();
   }
 
   StepGraph step_ = step_of("vgg16-features", {.batch = 8, .image_height = 128, .image_width = 128, .width = 0.125});
@@ -55,14 +56,14 @@ class TsplitSteps : public testing::Test {
 
 // The second convolution's gradients and what they are made of do not fit as wholes.
 TEST_F(TsplitSteps, SplitsWhereWholeValuesDoNotFit) {
-  const std::int64_t whole = prepare_by("keep", 0).program.peak_bytes[0];
+  const std::int64_t whole = prepare_by("keep", kNoLimit).program.peak_bytes.device;
   const std::int64_t budget = whole / 2;
   EXPECT_THROW(prepare_by("tsplit:split=false", budget), BudgetError);
   const Prepared split = prepare_by("tsplit", budget);
   EXPECT_FALSE(split.plan.passes.empty());
-  EXPECT_LE(split.program.peak_bytes[0], budget);
+  EXPECT_LE(split.program.peak_bytes.device, budget);
   // Fewer pieces gain less.
-  EXPECT_LE(prepare_by("tsplit", whole / 3).program.peak_bytes[0], whole / 3);
+  EXPECT_LE(prepare_by("tsplit", whole / 3).program.peak_bytes.device, whole / 3);
   EXPECT_THROW(prepare_by("tsplit:pieces=2", whole / 3), BudgetError);
   // Where whole values will do, nothing is split.
   EXPECT_TRUE(prepare_by("tsplit", whole).plan.passes.empty());
@@ -71,7 +72,7 @@ TEST_F(TsplitSteps, SplitsWhereWholeValuesDoNotFit) {
 
 // What one run in pieces makes and the next reads goes from one to the other within a piece.
 TEST_F(TsplitSteps, JoinsRunsThatFollowEachOther) {
-  const Prepared split = prepare_by("tsplit", prepare_by("keep", 0).program.peak_bytes[0] / 3);
+  const Prepared split = prepare_by("tsplit", prepare_by("keep", kNoLimit).program.peak_bytes.device / 3);
   EXPECT_TRUE(std::ranges::any_of(split.plan.passes, [](const Pass& pass) { return pass.ops.size() > 1; }));
 }
 
@@ -82,12 +83,12 @@ TEST(TsplitTokens, SplitsOneSequence) {
   const Profile profile{find_device("cpu"), {}};
   PrepareOptions options;
   options.planner = "keep";
-  options.budgets.device = prepare(step.graph, *backend, profile, options).program.peak_bytes[0] * 2 / 5;
+  options.budgets.device = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device * 2 / 5;
   options.planner = "tsplit:split=false";
-  EXPECT_THROW(prepare(step.graph, *backend, profile, options), BudgetError);
+  EXPECT_THROW(prepare(step.graph, *backend, profile, options).take(), BudgetError);
   options.planner = "tsplit";
-  const Prepared split = prepare(step.graph, *backend, profile, options);
-  EXPECT_LE(split.program.peak_bytes[0], options.budgets.device);
+  const Prepared split = prepare(step.graph, *backend, profile, options).take();
+  EXPECT_LE(split.program.peak_bytes.device, options.budgets.device);
   ASSERT_FALSE(split.plan.passes.empty());
   for (const Pass& pass : split.plan.passes) EXPECT_FALSE(pass.cuts.at(1).empty()) << pass.name;
 }
@@ -101,7 +102,7 @@ TEST(TsplitBatches, FitFromTheSmallestOn) {
   options.budgets.device = std::int64_t{24} << 30;
   for (const std::int64_t batch : {300, 870, 1160, 1740, 2320}) {
     const StepGraph step = step_of("vgg16", {.batch = batch});
-    EXPECT_LE(prepare(step.graph, *backend, profile, options).program.peak_bytes[0], options.budgets.device) << batch;
+    EXPECT_LE(prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device, options.budgets.device) << batch;
   }
 }
 

@@ -67,7 +67,7 @@ class Skeleton : public testing::TestWithParam<Case> {
   }
   static Plan keep(const StepGraph& training, Backend& backend) {
     const Profile profile{find_device("cpu"), {}};
-    return find_planner("keep").make({training.graph, profile, backend.storage()});
+    return find_planner("keep").make({training.graph, profile, backend.storage()}).take();
   }
 };
 
@@ -108,7 +108,7 @@ TEST(SkeletonRefuses, ReductionsAndChannelsAsDrivers) {
   options.storage = backend->storage();
   const auto refusal = [&](const std::string& plan) -> std::string {
     try {
-      lower(training.graph, parse_plan(training.graph, plan, "bad.plan"), options);
+      lower(training.graph, parse_plan(training.graph, plan, "bad.plan"), options).take();
     } catch (const UserError& error) {
       return error.what();
     }

@@ -5,7 +5,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/prepare.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -30,10 +30,10 @@ TEST_P(Ahead, SavesTimeAndChangesNothing) {
   const Profile profile{device, {}};
   PrepareOptions options;
   options.planner = GetParam();
-  const std::int64_t whole = prepare(step_.graph, *backend_, profile, {.planner = "keep"}).program.peak_bytes[0];
+  const std::int64_t whole = prepare(step_.graph, *backend_, profile, {.planner = "keep"}).take().program.peak_bytes.device;
   options.budgets.device = whole / 8;
-  Prepared ahead = prepare(step_.graph, *backend_, profile, options);
-  EXPECT_LE(ahead.program.peak_bytes[0], options.budgets.device);
+  Prepared ahead = prepare(step_.graph, *backend_, profile, options).take();
+  EXPECT_LE(ahead.program.peak_bytes.device, options.budgets.device);
   Plan now = ahead.plan;
   int changed = 0;
   for (Pass& pass : now.passes) changed += std::exchange(pass.ahead, false);

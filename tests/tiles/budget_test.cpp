@@ -10,8 +10,8 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
-#include "run/prepare.h"
 #include "run/trainer.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -34,7 +34,7 @@ StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget
   PrepareOptions options;
   options.planner = planner;
   options.budgets.device = budget;
-  Prepared prepared = prepare(step.graph, *backend, profile, options);
+  Prepared prepared = prepare(step.graph, *backend, profile, options).take();
   StepRun result{.tiled = prepared.plan.rounding()};
   Trainer trainer({step, std::move(prepared)}, *backend, 3);
   Batch batch;
@@ -50,9 +50,9 @@ TEST(OneBudget, TakesImagesOfAnySize) {
   const auto step = [](std::int64_t size) {
     return step_of("vgg16-features", {.batch = 1, .image_height = size, .image_width = size, .width = 0.125});
   };
-  const std::int64_t budget = run(step(256), "keep", 0).peak / 4;
+  const std::int64_t budget = run(step(256), "keep", kNoLimit).peak / 4;
   for (const std::int64_t size : {64, 256, 512}) {
-    const StepRun keep = run(step(size), "keep", 0);
+    const StepRun keep = run(step(size), "keep", kNoLimit);
     for (const char* planner : {"overl-h", "2ps-h"}) {
       const StepRun tiled = run(step(size), planner, budget);
       EXPECT_LE(tiled.peak, budget) << planner << " at " << size;
@@ -67,9 +67,9 @@ TEST(OneBudget, TakesBatchesOfAnySize) {
   const auto step = [](std::int64_t batch) {
     return step_of("resnet18", {.batch = batch, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25});
   };
-  const std::int64_t budget = run(step(8), "keep", 0).peak;
+  const std::int64_t budget = run(step(8), "keep", kNoLimit).peak;
   for (const std::int64_t batch : {8, 32, 96}) {
-    const StepRun keep = run(step(batch), "keep", 0);
+    const StepRun keep = run(step(batch), "keep", kNoLimit);
     const StepRun tiled = run(step(batch), "2ps-h", budget);
     EXPECT_LE(tiled.peak, budget) << batch;
     EXPECT_NEAR(tiled.loss, keep.loss, 1e-5 * keep.loss) << batch;
@@ -82,7 +82,7 @@ TEST(OneBudget, TakesAVocabularyOfAnySize) {
   const StepGraph step = step_of("gpt2", {.batch = 1, .sequence = 1024, .classes = 8192, .width = 1.0 / 12});
   const ValueType& logits = step.graph.value(step.graph.find_value("lm_head")).type;
   const std::int64_t budget = logits.elements() * size_of(logits.dtype);
-  const StepRun keep = run(step, "keep", 0, 2);
+  const StepRun keep = run(step, "keep", kNoLimit, 2);
   EXPECT_GT(keep.peak, 3 * budget);
   for (const char* planner : {"overl", "2ps-h", "tsplit"}) {
     const StepRun tiled = run(step, planner, budget, 2);
@@ -97,7 +97,7 @@ TEST(OneBudget, TakesWeightsOfAnySize) {
   const StepGraph step = step_of("vgg16", model);
   const ValueType& weight = step.graph.value(step.graph.find_value("classifier.0.weight")).type;
   const std::int64_t budget = weight.elements() * size_of(weight.dtype);
-  const StepRun keep = run(step, "keep", 0, 3);
+  const StepRun keep = run(step, "keep", kNoLimit, 3);
   const StepRun split = run(step, "overl", budget, 3);
   EXPECT_LE(split.peak, budget);
   EXPECT_NEAR(split.loss, keep.loss, 1e-4 * keep.loss);
@@ -108,12 +108,12 @@ TEST(OneBudget, TakesWeightsOfAnySize) {
   PrepareOptions options;
   options.planner = "overl";
   options.budgets.device = budget;
-  const Prepared training = prepare(step.graph, *backend, profile, options);
+  const Prepared training = prepare(step.graph, *backend, profile, options).take();
   const PersistentLayout layout = layout_of(step.graph, training.program);
   EXPECT_EQ(layout.places.at("classifier.0.weight").tier, Tier::host);
   options.layout = &layout;
   const StepGraph evaluation = make_step_graph(build_model("vgg16", model), StepKind::evaluate, {});
-  EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).program.peak_bytes[0], budget);
+  EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).take().program.peak_bytes.device, budget);
 }
 
 // A weight of few rows is cut between any of them: only maps hold whole blocks of channels.
@@ -129,7 +129,7 @@ output loss
 )",
                                                          "flat"),
                                              {});
-  const std::int64_t whole = run(step, "keep", 0).peak;
+  const std::int64_t whole = run(step, "keep", kNoLimit).peak;
   for (const char* planner : {"overl", "2ps-h"}) EXPECT_LE(run(step, planner, whole / 2).peak, whole / 2) << planner;
 }
 
@@ -140,18 +140,18 @@ TEST(OneBudget, EvaluatesWithWeightsWhereTheyAre) {
   const StepGraph evaluation = make_step_graph(build_model("vgg16-features", model), StepKind::evaluate, {});
   const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
   const Profile profile{find_device("cpu"), {}};
-  const std::int64_t whole = run(step, "keep", 0).peak;
+  const std::int64_t whole = run(step, "keep", kNoLimit).peak;
   int streamed = 0;
   for (const char* planner : {"overl", "2ps", "overl-h", "2ps-h"})
     for (const int percent : {17, 20, 25, 30, 35}) {
       PrepareOptions options;
       options.planner = planner;
       options.budgets.device = whole * percent / 100;
-      const Prepared training = prepare(step.graph, *backend, profile, options);
+      const Prepared training = prepare(step.graph, *backend, profile, options).take();
       const PersistentLayout layout = layout_of(step.graph, training.program);
       for (const auto& [name, place] : layout.places) streamed += place.tier == Tier::host;
       options.layout = &layout;
-      EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).program.peak_bytes[0], options.budgets.device)
+      EXPECT_LE(prepare(evaluation.graph, *backend, profile, options).take().program.peak_bytes.device, options.budgets.device)
           << planner << " in " << percent << " %";
     }
   EXPECT_GT(streamed, 0);
@@ -174,12 +174,12 @@ TEST(OneBudget, LowersVgg16OfAHundredThousandRows) {
   options.budgets.host = std::int64_t{100} << 40;
   [[maybe_unused]] const std::int64_t before = resident_kib();
   [[maybe_unused]] const std::clock_t begin = std::clock();
-  const Prepared prepared = prepare(step.graph, *backend, profile, options);
+  const Prepared prepared = prepare(step.graph, *backend, profile, options).take();
 #ifndef __SANITIZE_ADDRESS__
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10);
   EXPECT_LT(resident_kib() - before, 1024 * 1024);
 #endif
-  EXPECT_LE(prepared.program.peak_bytes[0], options.budgets.device);
+  EXPECT_LE(prepared.program.peak_bytes.device, options.budgets.device);
   EXPECT_GT(figures_of(step.graph, prepared).tiles, 500);
   EXPECT_LT(prepared.program.instructions.size(), 100000);
 }
@@ -194,12 +194,12 @@ TEST(Refusals, AreOfWhatNoPlanFits) {
     std::int64_t taken = 0;  // by the first plan that is found
     options.planner = planner;
     for (options.budgets.device = 300'000; options.budgets.device < 900'000; options.budgets.device += 20'000) try {
-        const std::int64_t peak = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
+        const std::int64_t peak = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
         taken = taken == 0 ? peak : taken;
       } catch (const BudgetError& error) {
         EXPECT_EQ(taken, 0) << planner << " refuses " << options.budgets.device;
-        EXPECT_GT(error.missing_bytes(), 0);
-        EXPECT_EQ(error.tier(), "device");
+        EXPECT_GT(error.refusal().missing(), 0);
+        EXPECT_EQ(error.refusal().tier, Tier::device);
       }
     EXPECT_GT(taken, 0) << planner;
   }
@@ -216,7 +216,8 @@ TEST(Refusals, StandForFewerBytes) {
   int refusals = 0;
   for (const auto& [name, options] : models) {
     const StepGraph step = step_of(name, options);
-    const auto keep = static_cast<double>(prepare(step.graph, *backend, profile, {.planner = "keep"}).program.peak_bytes[0]);
+    const auto keep =
+        static_cast<double>(prepare(step.graph, *backend, profile, {.planner = "keep"}).take().program.peak_bytes.device);
     for (const Planner& planner : planners()) {
       if (!planner.refuses_less) continue;
       std::int64_t refused = 0;
@@ -224,14 +225,13 @@ TEST(Refusals, StandForFewerBytes) {
         const PlanRequest request{.graph = step.graph,
                                   .profile = profile,
                                   .storage = backend->storage(),
-                                  .device_budget = static_cast<std::int64_t>(budget)};
-        try {
-          planner.make(request);
-          EXPECT_EQ(refused, 0) << name << ": " << planner.name << " takes " << request.device_budget;
-        } catch (const BudgetError&) {
-          if (refused == 0) refused = request.device_budget;
-          ++refusals;
+                                  .budgets = {.device = static_cast<std::int64_t>(budget)}};
+        if (planner.make(request)) {
+          EXPECT_EQ(refused, 0) << name << ": " << planner.name << " takes " << request.budgets.device;
+          continue;
         }
+        if (refused == 0) refused = request.budgets.device;
+        ++refusals;
       }
     }
   }

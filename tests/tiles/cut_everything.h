@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "plan/regions.h"
-#include "plan/tiled.h"
-#include "plan/tiles.h"
+#include "plan/tiles/tiles.h"
+#include "plan/tiling/regions.h"
+#include "plan/tiling/tiled.h"
 
 namespace outsize {
 

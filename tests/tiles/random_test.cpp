@@ -12,10 +12,10 @@
 #include "graph/text.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
-#include "plan/regions.h"
-#include "plan/tiled.h"
-#include "plan/tiles.h"
-#include "plan/weights.h"
+#include "plan/tiles/tiles.h"
+#include "plan/tiling/regions.h"
+#include "plan/tiling/tiled.h"
+#include "plan/tiling/weights.h"
 #include "random_graph.h"
 #include "random_tokens.h"
 
@@ -253,7 +253,8 @@ TEST(Windows, TrainAsWholeValuesDo) {
     try {
       const Plan plan = drawn.plan(graph);
       if (cases == 1) fmt::print("{}", print_plan(graph, plan));
-      const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 1);
+      const Outcome kept =
+          train(training, find_planner("keep").make({graph, profile, backend->storage()}).take(), *backend, true, 0, 1);
       const Outcome tiled = train(training, plan, *backend, !drawn.one_in(3), 256, 1);
       for (const Pass& pass : plan.passes) {
         std::int64_t product = 1;

@@ -1,5 +1,5 @@
 // Whole networks run tile by tile, all that can be cut of them: the results are those of whole values.
-#include "plan/regions.h"
+#include "plan/tiling/regions.h"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,8 @@ void expect_same_in_tiles(const std::string& name, std::optional<Cut> along) {
   const Graph& graph = training.graph;
   const std::unique_ptr<Backend> backend = make_backend("reference", 2);
   const Profile profile{find_device("cpu"), {}};
-  const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 1);
+  const Outcome kept =
+      train(training, find_planner("keep").make({graph, profile, backend->storage()}).take(), *backend, true, 0, 1);
 
   const Outcome tiled =
       train(training, cut_everything(graph, Form::gathered, along.value_or(cut_of(graph))), *backend, true, 256, 1);

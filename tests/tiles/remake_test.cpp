@@ -1,5 +1,5 @@
 // What waits between passes is stored or made again: the results are those of whole values, and the choice is by room and time.
-#include "plan/remake.h"
+#include "plan/tiling/remake.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "graph/opdef.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/tiled.h"
-#include "run/prepare.h"
+#include "plan/tiling/tiled.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -20,7 +20,7 @@ Prepared prepare_by(const StepGraph& step, Backend& backend, const Device& devic
   PrepareOptions options;
   options.planner = planner;
   options.budgets = budgets;
-  return prepare(step.graph, backend, Profile{device, {}}, options);
+  return prepare(step.graph, backend, Profile{device, {}}, options).take();
 }
 
 // How often convolutions of forward run beyond once, in parts of themselves.
@@ -80,12 +80,12 @@ TEST(Remake, FitsMoreOnTheDevice) {
   };
   const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
   const Device& device = find_device("rtx-3090-24");
-  const Budgets budgets{.device = prepare_by(step(16), *backend, device, "keep", {}).program.peak_bytes[0]};
+  const Budgets budgets{.device = prepare_by(step(16), *backend, device, "keep", {}).program.peak_bytes.device};
   const StepGraph twice = step(32);
   for (const std::string planner : {"2ps-h:stream=none", "overl-h:cut=rows,stream=none"}) {
     EXPECT_THROW(prepare_by(twice, *backend, device, planner + ",remake=none", budgets), BudgetError) << planner;
     const Prepared prepared = prepare_by(twice, *backend, device, planner, budgets);
-    EXPECT_LE(prepared.program.peak_bytes[0], budgets.device) << planner;
+    EXPECT_LE(prepared.program.peak_bytes.device, budgets.device) << planner;
     EXPECT_GT(made_again(twice.graph, prepared), 0) << planner;
     EXPECT_EQ(figures_of(twice.graph, prepared).swapped_bytes, 0) << planner;
   }
@@ -98,7 +98,7 @@ TEST(Remake, IsChosenWhereCopiesTakeLonger) {
       build_model("darknet19", {.batch = 1, .image_height = 512, .image_width = 512, .classes = 10, .width = 0.25}), {});
   const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
   Device device = find_device("rtx-2080ti-11");
-  const Budgets budgets{.device = prepare_by(step, *backend, device, "keep", {}).program.peak_bytes[0] / 3};
+  const Budgets budgets{.device = prepare_by(step, *backend, device, "keep", {}).program.peak_bytes.device / 3};
   for (const std::string planner : {"sft", "2ps-h"}) {
     device.link_in = device.link_out = 1e13;
     const Prepared fast = prepare_by(step, *backend, device, planner, budgets);
@@ -145,7 +145,7 @@ TEST(Indices, AreStoredInsteadOfWhatPoolsRead) {
   }
   for (const OpId op : once) EXPECT_EQ(runs[op], 1) << graph.op(op).name;
   for (const ValueId value : streamable(graph, plan, values_read_later(graph, plan))) plan.home[value] = Tier::host;
-  const Outcome kept = train(step, find_planner("keep").make(request), *backend, true, 0, 1);
+  const Outcome kept = train(step, find_planner("keep").make(request).take(), *backend, true, 0, 1);
   const Outcome found = train(step, plan, *backend, true, 256, 1);
   ASSERT_EQ(found.results.size(), kept.results.size());
   for (std::size_t i = 0; i < kept.results.size(); ++i) {
@@ -172,11 +172,11 @@ TEST(Indices, AsManyAreStoredAsTheHostHasRoomFor) {
   ASSERT_GT(bytes("features.7"), 4 * last);
   PrepareOptions options{.planner = "overl-h", .plan_text = {}, .plan_file = {}, .budgets = {}, .windows = true};
   options.budgets = {.device = 32 << 20, .host = 4 * last};
-  const Prepared found = prepare(graph, *backend, profile, options);
+  const Prepared found = prepare(graph, *backend, profile, options).take();
   EXPECT_EQ(found.plan.home_of(graph.find_value("features.14")), Tier::host);
   EXPECT_EQ(found.plan.home_of(graph.find_value("features.14.argmax")), Tier::host);
   EXPECT_EQ(found.plan.home_of(graph.find_value("features.7")), Tier::device);  // where no pass leaves it
-  EXPECT_LE(found.program.peak_bytes[1], options.budgets.host);
+  EXPECT_LE(found.program.peak_bytes.host, options.budgets.host);
   int runs = 0;
   for (const Pass& pass : found.plan.passes)
     runs += static_cast<int>(std::ranges::count_if(pass.ops, [&](OpId op) { return graph.op(op).name == "features.12"; }));

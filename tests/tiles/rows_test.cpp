@@ -3,11 +3,12 @@
 
 #include <algorithm>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/prepare.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -18,15 +19,15 @@ class Rows : public testing::Test {
     register_ops();
     step_ = make_training_graph(
         build_model("vgg16-features", {.batch = 4, .image_height = 128, .image_width = 128, .width = 0.125}), {});
-    keep_peak_ = plan("keep", 0).program.peak_bytes[0];
+    keep_peak_ = plan("keep", kNoLimit).program.peak_bytes.device;
   }
 
-  Prepared plan(const std::string& planner, std::int64_t budget, std::int64_t host = 0) const {
+  Prepared plan(const std::string& planner, std::int64_t budget, std::int64_t host = kNoLimit) const {
     PrepareOptions options;
     options.planner = planner;
     options.budgets.device = budget;
     options.budgets.host = host;
-    return prepare(step_.graph, *backend_, profile_, options);
+    return prepare(step_.graph, *backend_, profile_, options).take();
   }
 
   // Tiles along dimension `dim` in the pass that has most.
@@ -49,7 +50,7 @@ TEST_F(Rows, AloneAreAsFewAsFit) {
     const Prepared rows = plan(alone, keep_peak_ * 2 / 3);
     EXPECT_GT(most_tiles(rows.plan, 2), 1) << planner;
     for (const std::size_t dim : {0, 3}) EXPECT_EQ(most_tiles(rows.plan, dim), 1) << planner << " along " << dim;
-    EXPECT_EQ(rows.program.peak_bytes[1], 0) << planner;
+    EXPECT_EQ(rows.program.peak_bytes.host, 0) << planner;
   }
   const std::int64_t budget = keep_peak_ * 2 / 3;
   const std::string two_blocks = "2ps:layers=6,stream=none";
@@ -68,7 +69,7 @@ TEST_F(Rows, StayOnTheDeviceWhereTheHostHasNoRoom) {
   constexpr std::int64_t kLittle = 4096;
   for (const char* planner : {"overl", "2ps"}) {
     const Prepared prepared = plan(planner, keep_peak_ * 2 / 3, kLittle);
-    EXPECT_LE(prepared.program.peak_bytes[1], kLittle) << planner;
+    EXPECT_LE(prepared.program.peak_bytes.host, kLittle) << planner;
     EXPECT_TRUE(prepared.plan.rounding()) << planner;
   }
 }

@@ -26,11 +26,11 @@ class Source : public testing::Test {
   // Half of what keep takes, and so little of the host that x is much.
   PrepareOptions options(const char* planner) {
     PrepareOptions options{.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}, .windows = true};
-    options.budgets = {.device = prepared(options).program.peak_bytes[0] / 2, .host = 9 << 20};
+    options.budgets = {.device = prepared(options).program.peak_bytes.device / 2, .host = 9 << 20};
     options.planner = planner;
     return options;
   }
-  Prepared prepared(const PrepareOptions& options) { return prepare(training_.graph, *backend_, profile_, options); }
+  Prepared prepared(const PrepareOptions& options) { return prepare(training_.graph, *backend_, profile_, options).take(); }
 
   struct Run {
     std::vector<double> losses;
@@ -63,14 +63,14 @@ TEST_F(Source, TrainsAsFromMemory) {
     SCOPED_TRACE(planner);
     const Prepared sourced = prepared(options(planner));
     EXPECT_EQ(sourced.plan.home_of(training_.x), Tier::source);
-    EXPECT_EQ(sourced.program.peak_bytes[2], 0);
+    EXPECT_EQ(sourced.program.peak_bytes.disk, 0);
     std::string text = print_plan(training_.graph, sourced.plan);
     const std::string line = "stream x source\n";
     const std::size_t at = text.find(line);
     ASSERT_NE(at, std::string::npos);
     EXPECT_EQ(print_plan(training_.graph, parse_plan(training_.graph, text, "test.plan")), text);
     PrepareOptions host = options(planner);
-    host.budgets.host = 0;
+    host.budgets.host = kNoLimit;
     host.plan_text = text.replace(at, line.size(), "stream x host\n");
     host.plan_file = "test.plan";
     const Prepared in_memory = prepared(host);
@@ -84,11 +84,11 @@ TEST_F(Source, TrainsAsFromMemory) {
     }
     // Windows pass through host memory where the device has its own.
     PrepareOptions elsewhere = options(planner);
-    elsewhere.budgets.host = 0;
+    elsewhere.budgets.host = kNoLimit;
     elsewhere.plan_text = print_plan(training_.graph, sourced.plan);
     elsewhere.plan_file = "test.plan";
-    const Prepared through_host = prepare(training_.graph, *backend_, Profile{find_device("rtx-2080ti-11"), {}}, elsewhere);
-    EXPECT_GT(through_host.program.peak_bytes[1], sourced.program.peak_bytes[1]);
+    const Prepared through_host = prepare(training_.graph, *backend_, Profile{find_device("rtx-2080ti-11"), {}}, elsewhere).take();
+    EXPECT_GT(through_host.program.peak_bytes.host, sourced.program.peak_bytes.host);
     EXPECT_EQ(train(through_host, true).parameters, expected.parameters);
     // A program that takes x whole reads it whole.
     EXPECT_EQ(train(in_memory, true).parameters, expected.parameters);
@@ -102,7 +102,7 @@ TEST_F(Source, TrainsAsFromMemory) {
 
 TEST_F(Source, SmallInputsStayInMemory) {
   PrepareOptions whole = options("overl");
-  whole.budgets.host = 0;
+  whole.budgets.host = kNoLimit;
   EXPECT_EQ(prepared(whole).plan.home_of(training_.x), Tier::host);
   whole.budgets.host = 9 << 20;  // x takes 8, and a debug build leaves some between
   whole.windows = false;

@@ -353,7 +353,8 @@ TEST_P(Splits, TrainAsWholeValuesDo) {
   const Graph& graph = training.graph;
   const std::unique_ptr<Backend> backend = make_backend(on_cpu ? "cpu" : "reference", 2);
   const Profile profile{find_device("cpu"), {}};
-  const Outcome kept = train(training, find_planner("keep").make({graph, profile, backend->storage()}), *backend, true, 0, 2);
+  const Outcome kept =
+      train(training, find_planner("keep").make({graph, profile, backend->storage()}).take(), *backend, true, 0, 2);
   const Plan plan = parse_plan(graph, split.plan, split.name);
   for (const bool loops : {true, false}) {
     const Outcome found = train(training, plan, *backend, loops, 256, 2);
@@ -383,7 +384,7 @@ TEST(Splits, LogitsAreNeverWhole) {
                                "until head\npass h driver=logits grid=[2, 4, 1] ops=[head, loss, loss.grad, head.grad_data, "
                                "head.grad_weight]\nrest\n",
                                "test.plan");
-  const Program program = lower(graph, plan, {});
+  const Program program = lower(graph, plan, {}).take();
   int seen = 0;
   for (const Piece& piece : program.pieces)
     if (piece.value == graph.find_value("logits") || piece.value == graph.find_value("loss.grad")) {
@@ -400,7 +401,7 @@ TEST(Splits, RefuseWhatCannotBeSplit) {
     LowerOptions options;
     options.storage = make_backend(backend, 1)->storage();
     try {
-      lower(training.graph, parse_plan(training.graph, plan, "test.plan"), options);
+      lower(training.graph, parse_plan(training.graph, plan, "test.plan"), options).take();
     } catch (const UserError& error) {
       return error.what();
     }

@@ -6,7 +6,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
-#include "run/prepare.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -109,15 +109,15 @@ TEST_P(Takeover, GivesTheSameNumbersInFewerBytes) {
       const Plan plan = parse_plan(training.graph, c.plan, "test");
       const Outcome without = train(training, plan, *backend, true, 0, 3, false);
       const std::int64_t map = kNumbers * size_of(dtype);
-      EXPECT_EQ(without.program.peak_bytes[static_cast<int>(c.tier)], c.maps_without * map) << name;
+      EXPECT_EQ(without.program.peak_bytes[c.tier], c.maps_without * map) << name;
       for (const bool loops : {true, false}) {
         const Outcome with = train(training, plan, *backend, loops, 0);
-        EXPECT_EQ(with.program.peak_bytes[static_cast<int>(c.tier)], c.maps * map) << name;
+        EXPECT_EQ(with.program.peak_bytes[c.tier], c.maps * map) << name;
         EXPECT_EQ(with.results, without.results) << name << ", loops " << loops;
       }
       // … and where whatever is written outside its piece or read after its life is found.
       EXPECT_EQ(train(training, plan, *backend, true, 256).results, without.results) << name;
-      const Plan keep = find_planner("keep").make({.graph = training.graph, .profile = profile});
+      const Plan keep = find_planner("keep").make({.graph = training.graph, .profile = profile}).take();
       const Outcome kept = train(training, keep, *backend, true, 0);
       for (std::size_t i = 0; i < kept.results.size(); ++i)
         EXPECT_LT(relative_error(dtype, without.results[i].second, kept.results[i].second), dtype == DType::f64 ? 1e-9 : 1e-4)
@@ -137,20 +137,20 @@ TEST(TakeoverByPlanners, NeedsNoMoreHostMemoryThanThereIs) {
   const Profile profile{find_device("cpu"), {}};
   PrepareOptions options;
   options.planner = "keep";
-  const std::int64_t keep = prepare(step.graph, *backend, profile, options).program.peak_bytes[0];
+  const std::int64_t keep = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
   options.planner = "2ps-h:stream=all";
   options.budgets.device = keep * 3 / 5;
-  const Prepared free = prepare(step.graph, *backend, profile, options);
+  const Prepared free = prepare(step.graph, *backend, profile, options).take();
   LowerOptions without;
   without.storage = backend->storage();
   without.takeovers = false;
-  const std::int64_t needed = free.program.peak_bytes[1];
-  EXPECT_LT(needed, lower(step.graph, free.plan, without).peak_bytes[1]);
+  const std::int64_t needed = free.program.peak_bytes.host;
+  EXPECT_LT(needed, lower(step.graph, free.plan, without).take().peak_bytes.host);
   // Given just that, the planner takes the same plan.
   options.budgets.host = needed;
-  const Prepared exact = prepare(step.graph, *backend, profile, options);
+  const Prepared exact = prepare(step.graph, *backend, profile, options).take();
   EXPECT_EQ(exact.plan.passes, free.plan.passes);
-  EXPECT_EQ(exact.program.peak_bytes[1], needed);
+  EXPECT_EQ(exact.program.peak_bytes.host, needed);
 }
 
 }  // namespace

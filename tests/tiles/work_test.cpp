@@ -1,12 +1,13 @@
 // 2PS computes no row of a map twice in a pass: what a step multiplies is what an untiled one does and at most one more forward.
 #include <gtest/gtest.h>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/opdef.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/prepare.h"
 #include "run/step_graph.h"
+#include "search/prepare.h"
 
 namespace outsize {
 namespace {
@@ -47,14 +48,14 @@ TEST_P(Work, IsThatOfOneMoreForward) {
     PrepareOptions options;
     options.planner = planner;
     options.budgets.device = budget;
-    return prepare(step.graph, *backend, profile, options);
+    return prepare(step.graph, *backend, profile, options).take();
   };
-  const Prepared keep = prepare_by("keep", 0);
+  const Prepared keep = prepare_by("keep", kNoLimit);
   const Multiplications whole = multiplications(step.graph, keep.program);
   ASSERT_GT(whole.forward, 0);
   for (const char* planner : {"2ps", "2ps-h"})
     for (const int percent : {75, 50, 35}) {
-      const Prepared prepared = prepare_by(planner, keep.program.peak_bytes[0] * percent / 100);
+      const Prepared prepared = prepare_by(planner, keep.program.peak_bytes.device * percent / 100);
       EXPECT_TRUE(prepared.plan.rounding()) << planner << " in " << percent << " %";
       const double found = multiplications(step.graph, prepared.program).all;
       EXPECT_GE(found, whole.all * (1 - 1e-9));

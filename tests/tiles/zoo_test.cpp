@@ -59,7 +59,7 @@ struct Network {
 
   Outcome whole() const {
     const Profile profile{find_device("cpu"), {}};
-    return train(step, find_planner("keep").make({step.graph, profile, backend->storage()}), *backend, true, 0, 1);
+    return train(step, find_planner("keep").make({step.graph, profile, backend->storage()}).take(), *backend, true, 0, 1);
   }
   std::vector<double> numbers(const Outcome& outcome, std::size_t i) const {
     const auto& [value, bytes] = outcome.results[i];

@@ -28,7 +28,7 @@ class DiskLadder {
     options.planner = planner;
     options.budgets = budgets;
     options.windows = windows;
-    return prepare(step_.graph, *backend_, profile_, options);
+    return prepare(step_.graph, *backend_, profile_, options).take();
   }
 
   const Graph& graph() const { return step_.graph; }
@@ -49,7 +49,7 @@ class DiskLadder {
   Profile profile_{find_device("cpu"), {}};
 };
 
-bool spills(const Prepared& prepared) { return prepared.program.peak_bytes[1] > 0; }
+bool spills(const Prepared& prepared) { return prepared.program.peak_bytes.host > 0; }
 
 TEST(DiskLadder, TrainsAsKeepDoes) {
   register_ops();
@@ -62,7 +62,7 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
   for (const Case& c : cases) {
     DiskLadder ladder(c);
     Prepared keep = ladder.prepare_by("keep", {});
-    const std::int64_t whole = keep.program.peak_bytes[0];
+    const std::int64_t whole = keep.program.peak_bytes.device;
     const Trained expected = ladder.train(std::move(keep));
     int on_disk = 0;
     std::set<std::string> trained;
@@ -72,7 +72,7 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
       if (tile.contains(planner.name)) continue;
       std::string row;
       for (const int percent : {100, 95, 75}) {
-        const Budgets budgets{.device = whole * percent / 100, .spill = true};
+        const Budgets budgets{.device = whole * percent / 100, .disk = kNoLimit};
         try {
           const Prepared in_host = ladder.prepare_by(planner.name, budgets);
           if (!spills(in_host)) continue;
@@ -80,13 +80,13 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
           std::int64_t largest = 0;
           for (const Piece& piece : in_host.program.pieces)
             if (piece.tier == Tier::host) largest = std::max(largest, piece.bytes);
-          const std::int64_t most = in_host.program.peak_bytes[1];
+          const std::int64_t most = in_host.program.peak_bytes.host;
           for (const std::int64_t host : {most * 3 / 4, most / 2, largest + kAlignment}) {
             Budgets less = budgets;
             less.host = std::max(host, largest + 2 * kCanaryBytes);
             Prepared prepared = ladder.prepare_by(planner.name, less);
-            const bool disk = prepared.program.peak_bytes[2] > 0;
-            EXPECT_LE(prepared.program.peak_bytes[1], less.host);
+            const bool disk = prepared.program.peak_bytes.disk > 0;
+            EXPECT_LE(prepared.program.peak_bytes.host, less.host);
             on_disk += disk;
             row += fmt::format("  {} %, host {}{}", percent, less.host, disk ? " + disk" : "");
             // Many budgets and planners come to the same program, but for the first line, which names who made it.
@@ -102,7 +102,7 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
             EXPECT_THROW(ladder.prepare_by(planner.name, less), BudgetError);
           }
         } catch (const BudgetError& error) {
-          EXPECT_GT(error.missing_bytes(), 0);
+          EXPECT_GT(error.refusal().missing(), 0);
         }
       }
       if (!row.empty()) table += fmt::format("{:<10} {:<16}{}\n", c.name, planner.name, row);
@@ -118,27 +118,28 @@ TEST(DiskLadder, HostMemoryOfTilesMayBeSmall) {
   register_ops();
   DiskLadder ladder({"resnet18", {.batch = 32, .image_height = 32, .image_width = 32, .classes = 5, .width = 0.125}});
   Prepared keep = ladder.prepare_by("keep", {});
-  const std::int64_t whole = keep.program.peak_bytes[0], device = whole * 48 / 100;
+  const std::int64_t whole = keep.program.peak_bytes.device, device = whole * 48 / 100;
   const Trained expected = ladder.train(std::move(keep));
   int gradients = 0;
   constexpr std::int64_t kImages = 384 << 10;  // which do not go to disk
   for (const std::int64_t host : {256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20}) {
-    Prepared prepared = ladder.prepare_by("2ps:stream=all,remake=none", {.device = device, .host = kImages + host, .spill = true});
-    EXPECT_LE(prepared.program.peak_bytes[1], kImages + host);
+    Prepared prepared =
+        ladder.prepare_by("2ps:stream=all,remake=none", {.device = device, .host = kImages + host, .disk = kNoLimit});
+    EXPECT_LE(prepared.program.peak_bytes.host, kImages + host);
     for (const Piece& piece : prepared.program.pieces)
       gradients += piece.tier == Tier::disk && piece.value && ladder.graph().value(piece.value).role == Role::gradient;
     expect_same(ladder.train(std::move(prepared)), expected, true, fmt::format("host {}", host));
   }
   EXPECT_GT(gradients, 0);
 
-  const Budgets little{.device = whole * 61 / 100, .host = 64 << 10, .spill = true};
+  const Budgets little{.device = whole * 61 / 100, .host = 64 << 10, .disk = kNoLimit};
   try {
     ladder.prepare_by("2ps:stream=all,remake=none", little, true);
     ADD_FAILURE() << "64 KiB are less than a tile of what is streamed";
   } catch (const BudgetError& error) {
-    EXPECT_EQ(error.tier(), "host");
+    EXPECT_EQ(error.refusal().tier, Tier::host);
   }
-  EXPECT_EQ(ladder.prepare_by("2ps", little, true).program.peak_bytes[2], 0);
+  EXPECT_EQ(ladder.prepare_by("2ps", little, true).program.peak_bytes.disk, 0);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // What planners reckon with is what lowering makes of it.
-#include "plan/lives.h"
+#include "plan/reckon/lives.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "plan/order.h"
+#include "plan/analysis/order.h"
 #include "program/lower.h"
 #include "run/trainer.h"
 
@@ -29,7 +29,7 @@ TEST(Lives, BytesOfEachRunAreThoseOfTheProgram) {
     LowerOptions lowering;
     lowering.storage = backend->storage();
     lowering.workspace = workspace;
-    const Program program = lower(step.graph, find_planner("keep").make(request), lowering);
+    const Program program = lower(step.graph, find_planner("keep").make(request).take(), lowering).take();
     // The sum of all pieces that are live during each instruction, which is a run here.
     std::vector<std::int64_t> change(program.instructions.size() + 1, 0);
     std::vector<std::int32_t> last(program.pieces.size(), -1);

@@ -16,7 +16,7 @@ struct Case {
 };
 
 std::string train(const StepGraph& step, Prepared prepared, Backend& backend) {
-  const std::int64_t predicted = prepared.program.peak_bytes[0];
+  const std::int64_t predicted = prepared.program.peak_bytes.device;
   Trainer trainer({step, std::move(prepared)}, backend, 3);
   const std::unique_ptr<Loader> data = synthetic_batches(step.batch_spec(), 5);
   Batch batch;
@@ -66,14 +66,14 @@ TEST(PlannerOptions, TrainAsKeepDoes) {
     const StepGraph step = make_training_graph(build_model(c.name, c.options), {});
     PrepareOptions options;
     options.planner = "keep";
-    Prepared keep = prepare(step.graph, *backend, profile, options);
-    const std::int64_t whole = keep.program.peak_bytes[0];
+    Prepared keep = prepare(step.graph, *backend, profile, options).take();
+    const std::int64_t whole = keep.program.peak_bytes.device;
     const std::string expected = train(step, std::move(keep), *backend);
     options.budgets.device = whole * 9 / 10;
     std::int64_t unfused = 0, fused = 0;
     for (const std::string& planner : planners) {
       options.planner = planner;
-      Prepared prepared = prepare(step.graph, *backend, profile, options);
+      Prepared prepared = prepare(step.graph, *backend, profile, options).take();
       EXPECT_EQ(prepared.plan.planner, planner.substr(0, planner.find(':')));
       (planner.find("fuse") == std::string::npos ? unfused : fused) += again(prepared.plan);
       EXPECT_EQ(train(step, std::move(prepared), *backend), expected) << c.name << " " << planner;

@@ -1,0 +1,65 @@
+#include "plan/analysis/groups.h"
+
+#include <algorithm>
+
+#include "plan/analysis/order.h"
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+}  // namespace
+
+std::vector<Group> groups_of(const Graph& graph) {
+  std::vector<OpId> forward;
+  for (OpId id : eager_order(graph))
+    if (graph.op(id).phase == Phase::forward) forward.push_back(id);
+  std::vector<std::int64_t> position(at(graph.op_count()), -1);
+  for (std::size_t p = 0; p < forward.size(); ++p) position[at(forward[p].index)] = static_cast<std::int64_t>(p);
+
+  // How many values are made before a position and read at it or later, and the sum of their ids: of a single one, its id.
+  std::vector<std::int64_t> count(forward.size() + 1, 0), ids(forward.size() + 1, 0);  // changes from one position to the next
+  for (std::int64_t v = 0; v < graph.value_count(); ++v) {
+    const Value& value = graph.value(ValueId(v));
+    if (value.persistent() || !is_float(value.type.dtype)) continue;
+    if (value.producer ? position[at(value.producer.index)] < 0 : value.name != "x") continue;
+    std::int64_t last = -1;
+    for (OpId reader : value.consumers) last = std::max(last, position[at(reader.index)]);
+    const std::int64_t from = value.producer ? position[at(value.producer.index)] : -1;
+    if (last <= from) continue;
+    ++count[at(from + 1)], --count[at(last + 1)];
+    ids[at(from + 1)] += v, ids[at(last + 1)] -= v;
+  }
+  std::vector<Group> groups;
+  std::int64_t open = 0, sum = 0;
+  for (std::size_t p = 0; p < forward.size(); ++p) {
+    open += count[p];
+    sum += ids[p];
+    if (open == 1 || groups.empty()) {
+      const ValueId leading = open == 1 ? ValueId(sum) : ValueId{};
+      if (!groups.empty()) groups.back().output = leading;
+      groups.push_back({{}, {}, leading, {}, {}});
+    }
+    groups.back().forward.push_back(forward[p]);
+  }
+
+  std::vector<std::size_t> group_of(at(graph.op_count()), 0);
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (OpId id : groups[g].forward) group_of[at(id.index)] = g;
+  for (OpId id : eager_order(graph)) {
+    const Op& op = graph.op(id);
+    if (op.phase == Phase::backward) groups[op.forward ? group_of[at(op.forward.index)] : 0].backward.push_back(id);
+  }
+  for (Group& group : groups)
+    for (OpId id : group.forward)
+      for (ValueId made : graph.op(id).outputs) {
+        const std::vector<OpId>& readers = graph.value(made).consumers;
+        if (std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return graph.op(reader).phase == Phase::backward; }))
+          group.saved.push_back(made);
+      }
+  return groups;
+}
+
+}  // namespace outsize

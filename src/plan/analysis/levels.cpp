@@ -1,0 +1,76 @@
+#include "plan/analysis/levels.h"
+
+#include <algorithm>
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+constexpr std::int64_t kBits = 64;
+
+}  // namespace
+
+LeveledGraph::LeveledGraph(const Graph& graph)
+    : graph_(graph),
+      levels_(at(graph.op_count()), 1),
+      readers_(at(graph.op_count())),
+      words_(at((graph.op_count() + kBits - 1) / kBits)),
+      ancestors_(at(graph.op_count()) * words_, 0) {
+  for (std::int64_t i = 0; i < graph.op_count(); ++i) {
+    std::uint64_t* row = ancestors_.data() + at(i) * words_;
+    for (ValueId input : graph.op(OpId(i)).inputs) {
+      const OpId producer = graph.value(input).producer;
+      // What an update makes is a variable's new value, which counts as the variable.
+      if (!producer || graph.value(input).version_of) continue;
+      levels_[at(i)] = std::max(levels_[at(i)], levels_[at(producer.index)] + 1);
+      const std::uint64_t* other = ancestors_.data() + at(producer.index) * words_;
+      for (std::size_t w = 0; w < words_; ++w) row[w] |= other[w];
+      row[at(producer.index / kBits)] |= std::uint64_t{1} << (producer.index % kBits);
+      std::vector<OpId>& readers = readers_[at(producer.index)];
+      if (readers.empty() || readers.back() != OpId(i)) readers.push_back(OpId(i));
+    }
+    by_level_.resize(std::max(by_level_.size(), at(levels_[at(i)]) + 1));
+    by_level_[at(levels_[at(i)])].push_back(OpId(i));
+  }
+}
+
+bool LeveledGraph::reaches(OpId from, OpId to) const {
+  return (ancestors_[at(to.index) * words_ + at(from.index / kBits)] >> (from.index % kBits)) & 1;
+}
+
+OpId LeveledGraph::direct_order(OpId source, OpId target, std::int64_t lower, std::int64_t upper) const {
+  const std::int64_t lowest = std::max<std::int64_t>(level(target) - upper, level(source) + 1);
+  for (std::int64_t k = level(target) - lower; k >= lowest; --k)
+    for (OpId op : by_level_[at(k)])
+      if (reaches(op, target)) return op;
+  return {};
+}
+
+OpId LeveledGraph::chain_rule(OpId source, OpId target, std::int64_t lower, std::int64_t upper) const {
+  std::vector<OpId> open{source}, next;                     // S₁ and S₂
+  std::vector<bool> visited(at(graph_.op_count()), false);  // in either of them, or closed (S_c)
+  visited[at(source.index)] = true;
+  while (!open.empty()) {
+    if (upper == 0 || lower > upper) return {};
+    for (OpId op : open) {
+      for (OpId reader : readers(op)) {
+        const bool backward = graph_.op(reader).phase == Phase::backward;
+        if (lower <= 0 && backward && level(reader) > level(source) && level(reader) < level(target) && reaches(reader, target))
+          return reader;
+        if (graph_.op(reader).phase != Phase::forward || visited[at(reader.index)]) continue;
+        visited[at(reader.index)] = true;
+        next.push_back(reader);
+      }
+    }
+    --lower;
+    --upper;
+    std::sort(next.begin(), next.end());
+    open = std::move(next);
+    next.clear();
+  }
+  return {};
+}
+
+}  // namespace outsize

@@ -1,0 +1,91 @@
+#include "plan/analysis/order.h"
+
+#include <algorithm>
+
+#include "graph/opdef.h"
+
+namespace outsize {
+
+std::vector<OpId> eager_order(const Graph& graph) {
+  // An update waits for its inputs' producers and for the other readers of what it replaces; what backward makes a single number
+  // of (the norm of a gradient) waits for nothing but its inputs.
+  std::vector<int> missing(static_cast<std::size_t>(graph.op_count()), 0);
+  std::vector<std::vector<OpId>> wakes(static_cast<std::size_t>(graph.op_count()));
+  const auto eager = [&](OpId id) {
+    const Op& op = graph.op(id);
+    if (op.phase != Phase::backward) return op.phase == Phase::update;
+    const auto single = [&](ValueId v) { return graph.value(v).type.elements() == 1; };
+    const auto of_backward = [&](ValueId v) {
+      const OpId producer = graph.value(v).producer;
+      return producer && graph.op(producer).phase == Phase::backward;
+    };
+    return std::all_of(op.outputs.begin(), op.outputs.end(), single) &&
+           std::any_of(op.inputs.begin(), op.inputs.end(), of_backward);
+  };
+  for (std::int64_t i = 0; i < graph.op_count(); ++i) {
+    const OpId id(i);
+    if (!eager(id)) continue;
+    const Op& op = graph.op(id);
+    const auto wait_for = [&](OpId other) {
+      ++missing[static_cast<std::size_t>(i)];
+      wakes[static_cast<std::size_t>(other.index)].push_back(id);
+    };
+    for (ValueId input : op.inputs)
+      if (graph.value(input).producer) wait_for(graph.value(input).producer);
+    for (const InPlacePair& pair : op.updates)
+      for (OpId reader : graph.value(op.inputs[static_cast<std::size_t>(pair.input)]).consumers)
+        if (reader != id) wait_for(reader);
+  }
+  std::vector<bool> waits_for_nothing;
+  for (const int count : missing) waits_for_nothing.push_back(count == 0);
+  std::vector<OpId> order;
+  const auto run = [&](OpId id) {
+    order.push_back(id);
+    for (std::size_t k = order.size() - 1; k < order.size(); ++k)  // what a run wakes may wake more
+      for (OpId next : wakes[static_cast<std::size_t>(order[k].index)])
+        if (--missing[static_cast<std::size_t>(next.index)] == 0) order.push_back(next);
+  };
+  for (std::int64_t i = 0; i < graph.op_count(); ++i)
+    if (!eager(OpId(i)) || waits_for_nothing[static_cast<std::size_t>(i)]) run(OpId(i));
+  OUTSIZE_CHECK(order.size() == static_cast<std::size_t>(graph.op_count()));
+  return order;
+}
+
+std::vector<OpId> depth_first_order(const Graph& graph) {
+  const auto index = [](OpId id) { return static_cast<std::size_t>(id.index); };
+  std::vector<std::int64_t> references(static_cast<std::size_t>(graph.op_count()), 0);  // inputs that are not made yet
+  constexpr std::size_t kPhases = 3;
+  std::vector<OpId> ready[kPhases];  // of each phase: what may run, the next last
+  const auto make_ready = [&](OpId id) { ready[static_cast<std::size_t>(graph.op(id).phase)].push_back(id); };
+  for (std::int64_t i = graph.op_count(); i-- > 0;) {
+    for (ValueId input : graph.op(OpId(i)).inputs) references[index(OpId(i))] += graph.value(input).producer.valid();
+    if (references[index(OpId(i))] == 0) make_ready(OpId(i));
+  }
+  const auto ends_here = [&](OpId id) {
+    const std::vector<ValueId>& outputs = graph.op(id).outputs;
+    return std::all_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+      const std::vector<OpId>& readers = graph.value(output).consumers;
+      return std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return graph.op(reader).phase == Phase::update; });
+    });
+  };
+  std::vector<OpId> order;
+  for (std::vector<OpId>& stack : ready)
+    while (!stack.empty()) {
+      const OpId id = stack.back();
+      stack.pop_back();
+      order.push_back(id);
+      std::vector<OpId> freed;
+      for (ValueId output : graph.op(id).outputs)
+        for (OpId reader : graph.value(output).consumers) {
+          const std::vector<ValueId>& inputs = graph.op(reader).inputs;
+          references[index(reader)] -= std::count(inputs.begin(), inputs.end(), output);
+          if (references[index(reader)] == 0) freed.push_back(reader);
+        }
+      std::stable_partition(freed.begin(), freed.end(), ends_here);
+      for (std::size_t k = freed.size(); k-- > 0;) make_ready(freed[k]);
+    }
+  OUTSIZE_CHECK(order.size() == static_cast<std::size_t>(graph.op_count()));
+  return order;
+}
+
+}  // namespace outsize

@@ -1,0 +1,31 @@
+#include <algorithm>
+
+#include "graph/opdef.h"
+#include "plan/analysis/order.h"
+#include "plan/planners/planners.h"
+#include "plan/swap/spill.h"
+
+namespace outsize {
+
+Planned<Plan> plan_vdnn_conv(const PlanRequest& request) {
+  const Graph& graph = request.graph;
+  const Runs runs = eager_order(graph);
+  const Lives lives = lives_of(request, costs_of(request), runs);
+  std::vector<Swap> swaps = activation_gaps(lives);
+  std::erase_if(swaps, [&](const Swap& swap) {
+    const ValueId value = lives.all[static_cast<std::size_t>(swap.life)].value;
+    const std::vector<OpId>& readers = graph.value(value).consumers;
+    return std::none_of(readers.begin(), readers.end(), [&](OpId reader) {
+      // A convolution: its weight has as many dimensions as the map that it reads, two of them channels.
+      const Op& op = graph.op(reader);
+      const int rank = graph.value(value).type.shape.rank();
+      return op.phase == Phase::forward && op.inputs[0] == value && rank > 2 &&
+             std::any_of(op.inputs.begin() + 1, op.inputs.end(), [&](ValueId input) {
+               return graph.value(input).role == Role::parameter && graph.value(input).type.shape.rank() == rank;
+             });
+    });
+  });
+  return spill_plan(request, "vdnn-conv", lives, {runs, std::move(swaps)});
+}
+
+}  // namespace outsize

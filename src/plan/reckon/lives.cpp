@@ -1,0 +1,186 @@
+#include "plan/reckon/lives.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "graph/opdef.h"
+#include "graph/storage.h"
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+class Follower {
+ public:
+  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host,
+           const Splits& splits)
+      : graph_(request.graph),
+        request_(request),
+        costs_(costs),
+        runs_(runs),
+        on_host_(on_host),
+        splits_(splits),
+        newest_(at(graph_.value_count()), kNone) {}
+
+  Lives run() {
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId(v));
+      if (value.producer) continue;
+      if (value.persistent())
+        lives_.persistent += packed_bytes(request_, ValueId(v));
+      else if (!only_read_by(graph_, ValueId(v), on_host_) && !splits_.streams(ValueId(v)))
+        begin_life(ValueId(v), -1);
+    }
+    for (std::size_t p = 0; p < runs_.size(); ++p) visit(static_cast<std::int32_t>(p));
+    const auto backward = [&](OpId id) { return graph_.op(id).phase == Phase::backward; };
+    lives_.backward = static_cast<std::int32_t>(std::find_if(runs_.begin(), runs_.end(), backward) - runs_.begin());
+    for (ValueId output : graph_.outputs())
+      if (newest_[at(output.index)] != kNone) life_of(output).end = static_cast<std::int32_t>(runs_.size()) - 1;
+    take_over();
+    return std::move(lives_);
+  }
+
+ private:
+  static constexpr std::int32_t kNone = -1;
+
+  Life& life_of(ValueId id) { return lives_.all[at(newest_[at(id.index)])]; }
+  bool in_weights(ValueId id) const { return graph_.value(id).persistent() || graph_.value(id).version_of; }
+
+  void begin_life(ValueId id, std::int32_t position) {
+    newest_[at(id.index)] = static_cast<std::int32_t>(lives_.all.size());
+    const std::int32_t from = std::max(position, 0);
+    lives_.all.push_back({id, packed_bytes(request_, id), position, from, {}, from});
+  }
+
+  void visit(std::int32_t position) {
+    const OpId id = runs_[at(position)];
+    if (!on_host_.empty() && on_host_[at(id.index)]) {
+      lives_.seconds.push_back(0);
+      lives_.workspace.push_back(0);
+      return;
+    }
+    const Op& op = graph_.op(id);
+    const SplitRun* split = splits_.at(at(position));
+    for (ValueId input : split ? split->reads : op.inputs) {
+      if (in_weights(input) || splits_.streams(input)) continue;
+      if (newest_[at(input.index)] == kNone)
+        internal_error("run {} (op {}) reads {}, which no run has made", position, op.name, graph_.value(input).name);
+      Life& life = life_of(input);
+      if (life.uses.empty() || life.uses.back() != position) life.uses.push_back(position);
+      life.end = std::max(life.end, position);
+    }
+    for (ValueId output : split ? split->makes : op.outputs)
+      if (!in_weights(output) && !splits_.streams(output)) begin_life(output, position);
+    lives_.seconds.push_back(split ? split->seconds : costs_.seconds[at(id.index)]);
+    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kPieceAlignment));
+  }
+
+  // Outputs that overwrite an input which ends there take no bytes of their own during that run.
+  void take_over() {
+    std::vector<std::vector<std::int32_t>> made(runs_.size());
+    std::vector<std::vector<std::int32_t>> ended(runs_.size());
+    for (std::size_t k = 0; k < lives_.all.size(); ++k) {
+      const Life& life = lives_.all[k];
+      if (life.made >= 0) made[at(life.made)].push_back(static_cast<std::int32_t>(k));
+      if (life.made >= 0 && !life.uses.empty() && life.end == life.uses.back())
+        ended[at(life.end)].push_back(static_cast<std::int32_t>(k));
+    }
+    for (std::size_t p = 0; p < runs_.size(); ++p) {
+      if (splits_.at(p)) continue;
+      const Op& op = graph_.op(runs_[p]);
+      const OpSite site{graph_, op};
+      std::vector<std::int32_t> taken;
+      for (const InPlacePair& pair : op.def->in_place(site)) {
+        const ValueId from = op.inputs[at(pair.input)], to = op.outputs[at(pair.output)];
+        const auto source =
+            std::find_if(ended[p].begin(), ended[p].end(), [&](std::int32_t k) { return lives_.all[at(k)].value == from; });
+        const auto target =
+            std::find_if(made[p].begin(), made[p].end(), [&](std::int32_t k) { return lives_.all[at(k)].value == to; });
+        if (source == ended[p].end() || target == made[p].end()) continue;
+        const bool once = std::count(op.inputs.begin(), op.inputs.end(), from) == 1;
+        const bool placed = lives_.all[at(*target)].begin > static_cast<std::int32_t>(p);
+        if (placed || !once || lives_.all[at(*source)].bytes != lives_.all[at(*target)].bytes ||
+            std::find(taken.begin(), taken.end(), *source) != taken.end())
+          continue;
+        taken.push_back(*source);
+        ++lives_.all[at(*target)].begin;
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const PlanRequest& request_;
+  const OpCosts& costs_;
+  const Runs& runs_;
+  const std::vector<bool>& on_host_;
+  const Splits& splits_;
+  std::vector<std::int32_t> newest_;  // the life that a read of a value takes
+  Lives lives_;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> Lives::bytes() const {
+  std::vector<std::int64_t> change(workspace.size() + 1, 0);
+  for (const Life& life : all) {
+    if (life.begin > life.end) continue;
+    change[at(life.begin)] += life.bytes;
+    change[at(life.end) + 1] -= life.bytes;
+  }
+  std::vector<std::int64_t> sums(workspace.size());
+  std::int64_t live = persistent;
+  for (std::size_t p = 0; p < sums.size(); ++p) {
+    live += change[p];
+    sums[p] = live + workspace[p];
+  }
+  return sums;
+}
+
+bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& ops) {
+  const std::vector<OpId>& readers = graph.value(value).consumers;
+  return !ops.empty() && !readers.empty() &&
+         std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return ops[at(reader.index)]; });
+}
+
+std::int64_t packed_bytes(const PlanRequest& request, ValueId id) {
+  const ValueType& type = request.graph.value(id).type;
+  return align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
+}
+
+Call whole_call(const Graph& graph, const Op& op) {
+  const OpSite site{graph, op};
+  CallBoxes boxes;
+  for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
+  for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
+  const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site) ? Box() : boxes.in[at(op.def->push_driver(site))];
+  return {site, std::move(boxes), owned};
+}
+
+OpCosts costs_of(const PlanRequest& request) {
+  if (request.costs) return *request.costs;
+  OpCosts costs;
+  for (const Op& op : request.graph.ops()) {
+    const Call call = whole_call(request.graph, op);
+    costs.seconds.push_back(request.profile.seconds_of(call));
+    costs.workspace.push_back(request.workspace ? request.workspace(call) : 0);
+  }
+  return costs;
+}
+
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host,
+               const Splits& splits) {
+  return Follower(request, costs, runs, on_host, splits).run();
+}
+
+Refusal refusal_of(const PlanRequest& request, std::string_view planner, std::int64_t needed, OpId op) {
+  return {.planner = std::string(planner),
+          .program = request.graph.name,
+          .budget = request.budgets.device,
+          .needed = needed,
+          .at = "op " + request.graph.op(op).name,
+          .disk = request.budgets.disk > 0};
+}
+
+}  // namespace outsize

@@ -1,0 +1,403 @@
+#include "plan/swap/spill.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/bytes.h"
+#include "graph/opdef.h"
+#include "graph/storage.h"
+
+namespace outsize {
+
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+// A stay on the device of a persistent value that lives elsewhere.
+struct Visit {
+  ValueId value;
+  std::int64_t bytes = 0;
+  std::int32_t first = 0, last = 0;  // runs
+  std::int32_t earliest = 0;         // it may come back from here on
+  ValueId next;                      // its new version, where a run of the visit updates it
+};
+
+bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
+  return !choice.on_host.empty() && choice.on_host[at(choice.runs[at(run)].index)];
+}
+
+std::vector<bool> away_of(const PlanRequest& request, std::vector<bool> away) {
+  const Graph& graph = request.graph;
+  away.resize(at(graph.value_count()), false);
+  for (const auto& [name, tier] : request.homes)
+    if (const ValueId id = graph.find_value(name)) away[at(id.index)] = tier != Tier::device;
+  return away;
+}
+
+std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
+  const Graph& graph = request.graph;
+  const std::vector<bool> away = away_of(request, choice.away);
+  std::vector<Visit> visits;
+  std::vector<std::int64_t> newest(at(graph.value_count()), -1);  // index into visits
+  for (std::size_t p = 0; p < choice.runs.size(); ++p) {
+    const auto run = static_cast<std::int32_t>(p);
+    if (runs_on_host(choice, run)) continue;
+    const Op& op = graph.op(choice.runs[p]);
+    const auto visit = [&](ValueId id) -> Visit& {
+      std::int64_t& found = newest[at(id.index)];
+      if (found < 0 || run - visits[at(found)].last > choice.near) {
+        const std::int64_t bytes = packed_bytes(request, id);
+        const std::int32_t earliest = found < 0 ? 0 : visits[at(found)].last + 1;
+        found = static_cast<std::int64_t>(visits.size());
+        visits.push_back({id, bytes, run, run, earliest, {}});
+      }
+      visits[at(found)].last = run;
+      return visits[at(found)];
+    };
+    const SplitRun* split = choice.splits.at(p);
+    for (ValueId input : split ? split->reads : op.inputs)
+      if (away[at(input.index)]) visit(input);
+    for (ValueId output : op.outputs)
+      if (const ValueId old = graph.value(output).version_of; old && away[at(old.index)]) visit(old).next = output;
+  }
+  return visits;
+}
+
+// What goes to a lower tier: it is not needed on the device after one run, and must be gone after another.
+struct Departure {
+  std::int32_t life = 0;
+  std::int32_t after = 0;
+  std::int32_t until = 0;
+  Tier tier = Tier::host;
+};
+
+// What the updates that the host runs read of the device: gradients, and what is known of them all.
+std::vector<Departure> sent_to_host(const Graph& graph, const Lives& lives, const SpillChoice& choice) {
+  std::vector<bool> read(at(graph.value_count()), false);
+  for (std::size_t p = 0; p < choice.runs.size(); ++p)
+    if (runs_on_host(choice, static_cast<std::int32_t>(p)))
+      for (ValueId input : graph.op(choice.runs[p]).inputs)
+        if (!graph.value(input).persistent() && !graph.value(input).version_of) read[at(input.index)] = true;
+  std::vector<Departure> sent;
+  for (std::size_t k = lives.all.size(); k-- > 0;) {  // of several lives the last
+    const Life& life = lives.all[k];
+    if (!read[at(life.value.index)]) continue;
+    read[at(life.value.index)] = false;
+    sent.push_back({static_cast<std::int32_t>(k), life.end, static_cast<std::int32_t>(choice.runs.size()) - 1, Tier::host});
+  }
+  return sent;
+}
+
+// A copy to the device: it must be there before a run, and may be from another on.
+struct Arrival {
+  std::int64_t bytes = 0;
+  Tier tier = Tier::host;
+  std::int32_t before = 0;
+  std::int32_t earliest = 0;
+  std::int32_t in = 0;  // chosen: it is there from before this run
+  bool timed = false;   // `in` is given
+};
+
+// One direction of the runs on its own clock, the copies beside them one after the other. What is copied holds its bytes until it
+// is copied whole; a run that they are too much for waits until enough is.
+class Clock {
+ public:
+  // Bytes that a copy holds.
+  struct Held {
+    double until = 0;
+    std::size_t copy = 0;
+    std::int64_t bytes = 0;
+    auto operator<=>(const Held&) const = default;
+  };
+
+  // Returns when a copy that is ready now is whole.
+  double copy(double seconds) { return link_ = std::max(link_, now_) + seconds; }
+  void hold(const Held& held) {
+    if (held_.insert(held).second) bytes_ += held.bytes;
+  }
+  // Waits until it is copied, where it is held.
+  void wait_for(const Held& held) {
+    if (held_.erase(held) == 0) return;
+    bytes_ -= held.bytes;
+    now_ = std::max(now_, held.until);
+  }
+  // The copies that are whole before a run beside which they may hold `room` bytes.
+  std::vector<std::size_t> release(std::int64_t room) {
+    std::vector<std::size_t> released;
+    while (!held_.empty() && (bytes_ > room || held_.begin()->until <= now_)) {
+      released.push_back(held_.begin()->copy);
+      wait_for(Held(*held_.begin()));
+    }
+    return released;
+  }
+  void run(double seconds) { now_ += seconds; }
+  std::int64_t held_bytes() const { return bytes_; }
+
+ private:
+  double now_ = 0, link_ = 0;
+  std::set<Held> held_;
+  std::int64_t bytes_ = 0;
+};
+
+// Chooses when pieces end and copies start: as in the schedules of Beaumont et al., what leaves does so in the order it is made, as
+// early as it can, and what comes back in the order it is needed, as late as it can; runs wait for copies where they must.
+class Timer {
+ public:
+  Timer(const PlanRequest& request, const Lives& lives, std::vector<std::int64_t> tightest)
+      : request_(request), lives_(lives), live_(std::move(tightest)) {}
+
+  // Returns the run that each outlives.
+  std::vector<std::int32_t> leave(const std::vector<Departure>& departures) {
+    std::vector<std::vector<std::size_t>> made(live_.size() + 1), idle(live_.size() + 1), due(live_.size() + 1);  // before each run
+    std::vector<std::int32_t> drops;
+    for (std::size_t k = 0; k < departures.size(); ++k) {
+      made[at(lives_.all[at(departures[k].life)].made + 1)].push_back(k);
+      idle[at(departures[k].after + 1)].push_back(k);
+      due[at(departures[k].until + 1)].push_back(k);
+      drops.push_back(departures[k].until);
+    }
+    std::vector<double> gone(lives_.all.size(), 0);  // by life: when it is copied, which is once
+    const auto held = [&](std::size_t k) {
+      const std::size_t life = at(departures[k].life);
+      return Clock::Held{gone[life], k, lives_.all[life].bytes};
+    };
+    const Device& device = request_.profile.device;
+    Clock clock;
+    for (std::size_t p = 0; p < live_.size(); ++p) {
+      for (std::size_t k : made[p])
+        if (double& end = gone[at(departures[k].life)]; end == 0)
+          end = clock.copy(seconds(held(k).bytes, departures[k].tier, device.link_out, device.disk_out));
+      for (std::size_t k : due[p]) clock.wait_for(held(k));
+      for (std::size_t k : idle[p]) clock.hold(held(k));
+      for (std::size_t k : clock.release(room(p))) drops[k] = static_cast<std::int32_t>(p) - 1;
+      live_[p] += clock.held_bytes();
+      clock.run(lives_.seconds[p]);
+    }
+    return drops;
+  }
+
+  void come_back(std::vector<Arrival>& arrivals) {
+    std::vector<std::vector<std::size_t>> read(live_.size() + 1), due(live_.size() + 1);  // by run
+    for (std::size_t k = 0; k < arrivals.size(); ++k) {
+      if (arrivals[k].timed) continue;
+      read[at(arrivals[k].before)].push_back(k);
+      due[at(arrivals[k].earliest)].push_back(k);
+      arrivals[k].in = arrivals[k].earliest;
+    }
+    std::vector<Clock::Held> held(arrivals.size());
+    const Device& device = request_.profile.device;
+    Clock clock;  // from the last run to the first
+    for (std::size_t p = live_.size(); p-- > 0;) {
+      for (std::size_t k : due[p + 1]) clock.wait_for(held[k]);
+      for (std::size_t k : clock.release(room(p))) arrivals[k].in = static_cast<std::int32_t>(p) + 1;
+      live_[p] += clock.held_bytes();
+      clock.run(lives_.seconds[p]);
+      for (std::size_t k : read[p]) {
+        const Arrival& arrival = arrivals[k];
+        held[k] = {clock.copy(seconds(arrival.bytes, arrival.tier, device.link_in, device.disk_in)), k, arrival.bytes};
+        clock.hold(held[k]);
+      }
+    }
+  }
+
+ private:
+  double seconds(std::int64_t bytes, Tier tier, double link, double disk) const {
+    const auto count = static_cast<double>(bytes);
+    return request_.profile.device.launch_seconds + count / link + (tier == Tier::disk ? count / disk : 0);
+  }
+  // What may be beside a run.
+  std::int64_t room(std::size_t run) const {
+    if (!request_.limited()) return std::numeric_limits<std::int64_t>::max();
+    return limit_of(request_) - request_.gaps - live_[run];
+  }
+
+  const PlanRequest& request_;
+  const Lives& lives_;
+  std::vector<std::int64_t> live_;  // bytes during each run
+};
+
+// The most that an update run by the host takes of its memory at once, wherever its values live.
+std::int64_t largest_update(const PlanRequest& request, const SpillChoice& choice) {
+  std::int64_t largest = 0;
+  for (std::size_t p = 0; p < choice.runs.size(); ++p) {
+    if (!runs_on_host(choice, static_cast<std::int32_t>(p))) continue;
+    const Op& op = request.graph.op(choice.runs[p]);
+    std::int64_t bytes = 0;
+    for (ValueId input : op.inputs) bytes += packed_bytes(request, input);
+    for (ValueId output : op.outputs)
+      if (!request.graph.value(output).version_of) bytes += packed_bytes(request, output);
+    largest = std::max(largest, bytes);
+  }
+  return largest;
+}
+
+// Host memory first; what does not fit there any more goes to disk, where there is one.
+class Tiers {
+ public:
+  // `largest`: what goes to disk passes through host memory where there is any, so much of it at a time.
+  Tiers(const Budgets& budgets, std::int64_t total, std::int64_t largest)
+      : has_disk_(budgets.disk > 0), left_(budgets.host - (has_disk_ && total > budgets.host ? largest : 0)) {}
+  Tier take(std::int64_t bytes) {
+    if (bytes > left_ && has_disk_) return Tier::disk;
+    left_ -= bytes;
+    return Tier::host;
+  }
+
+ private:
+  bool has_disk_;
+  std::int64_t left_;
+};
+
+}  // namespace
+
+std::optional<Swap> gap_of(const Lives& lives, std::int32_t index) {
+  const Life& life = lives.all[at(index)];
+  const auto first = std::lower_bound(life.uses.begin(), life.uses.end(), lives.backward);
+  if (first == life.uses.end() || life.made >= lives.backward) return std::nullopt;
+  const std::int32_t after = first == life.uses.begin() ? std::max(life.made, 0) : *(first - 1);
+  if (*first - after < 2) return std::nullopt;
+  return Swap{index, after, *first, Tier::host};
+}
+
+std::vector<Swap> activation_gaps(const Lives& lives) {
+  std::vector<Swap> gaps;
+  for (std::size_t k = 0; k < lives.all.size(); ++k)
+    if (lives.all[k].made >= 0)
+      if (const auto gap = gap_of(lives, static_cast<std::int32_t>(k))) gaps.push_back(*gap);
+  return gaps;
+}
+
+std::vector<bool> host_updates(const PlanRequest& request, const std::vector<bool>& wanted) {
+  if (request.budgets.host == 0) return {};
+  const std::vector<bool> away = away_of(request, wanted);
+  std::vector<bool> updates;
+  for (const Op& op : request.graph.ops())
+    updates.push_back(op.phase == Phase::update && std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
+                        return !request.graph.value(input).persistent() || away[at(input.index)];
+                      }));
+  return updates;
+}
+
+std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice) {
+  std::vector<std::int64_t> sums = lives.bytes();
+  std::vector<std::int64_t> change(sums.size() + 1, 0);
+  for (const Swap& swap : choice.swaps) {
+    change[at(swap.after) + 1] -= lives.all[at(swap.life)].bytes;
+    change[at(swap.before)] += lives.all[at(swap.life)].bytes;
+  }
+  const std::vector<bool> away = away_of(request, choice.away);
+  for (std::size_t v = 0; v < away.size(); ++v)
+    if (away[v]) change[0] -= packed_bytes(request, ValueId(static_cast<std::int64_t>(v)));
+  for (const Visit& visit : visits_of(request, choice)) {
+    change[at(visit.first)] += visit.bytes;
+    change[at(visit.last) + 1] -= visit.bytes;
+  }
+  std::int64_t sum = 0;
+  for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += sum += change[p];
+  return sums;
+}
+
+Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, const Lives& lives, SpillChoice choice) {
+  const std::vector<std::int64_t> tightest = tightest_bytes(request, lives, choice);
+  const auto peak = std::max_element(tightest.begin(), tightest.end());
+  if (peak != tightest.end() && *peak > limit_of(request))
+    return refusal_of(request, planner, *peak, choice.runs[at(peak - tightest.begin())]);
+
+  Plan plan;
+  plan.name = request.graph.name;
+  plan.planner = planner;
+  const std::vector<Visit> visits = visits_of(request, choice);
+  std::vector<Departure> departures;
+  for (const Swap& swap : choice.swaps) departures.push_back({swap.life, swap.after, swap.before - 1, swap.tier});
+  const std::vector<Departure> sent = sent_to_host(request.graph, lives, choice);
+  departures.insert(departures.end(), sent.begin(), sent.end());
+
+  std::vector<ValueId> homeless;  // away, in the order of the graph
+  const std::vector<bool> away = away_of(request, choice.away);
+  for (std::size_t v = 0; v < away.size(); ++v)
+    if (away[v]) homeless.emplace_back(static_cast<std::int64_t>(v));
+  std::int64_t total = 0, largest = 0;
+  const auto count = [&](std::int64_t bytes) { total += bytes, largest = std::max(largest, bytes); };
+  for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
+    if (choice.splits.streams(ValueId(v))) homeless.emplace_back(v);
+  for (ValueId value : homeless) count(packed_bytes(request, value));
+  std::vector<std::size_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
+  for (std::size_t k = departures.size(); k-- > 0;) first[at(departures[k].life)] = k;
+  const auto copied = [&](std::size_t k) { return first[at(departures[k].life)] == k; };
+  for (std::size_t k = 0; k < departures.size(); ++k)
+    if (copied(k)) count(lives.all[at(departures[k].life)].bytes);
+  largest = std::max(largest, largest_update(request, choice));
+  if (total > 0 && request.budgets.host == 0 && request.budgets.disk == 0) {
+    Refusal refusal = refusal_of(request, planner, total, choice.runs[at(peak - tightest.begin())]);
+    refusal.tier = Tier::host;
+    refusal.budget = 0;
+    return refusal;
+  }
+  Tiers tiers(request.budgets, total, largest);
+  for (ValueId value : homeless) {
+    const auto known = request.homes.find(request.graph.value(value).name);
+    plan.home[value] = known != request.homes.end() ? known->second : tiers.take(packed_bytes(request, value));
+  }
+  for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
+    if (request.graph.value(ValueId(v)).role == Role::input && only_read_by(request.graph, ValueId(v), choice.on_host))
+      plan.home[ValueId(v)] = Tier::host;
+  for (std::size_t k = 0; k < departures.size(); ++k) {
+    const std::int32_t life = departures[k].life;
+    departures[k].tier = copied(k) ? tiers.take(lives.all[at(life)].bytes) : departures[first[at(life)]].tier;
+  }
+
+  Timer timer(request, lives, tightest);
+  std::vector<std::int32_t> drops;
+  if (choice.timed)
+    for (const Departure& going : departures) drops.push_back(going.after);
+  else
+    drops = timer.leave(departures);
+  std::vector<Arrival> arrivals;
+  for (std::size_t k = 0; k < choice.swaps.size(); ++k) {
+    const Swap& swap = choice.swaps[k];
+    const Life& life = lives.all[at(swap.life)];
+    const std::int32_t use = *std::lower_bound(life.uses.begin(), life.uses.end(), swap.before);
+    arrivals.push_back({life.bytes, departures[k].tier, use, drops[k] + 1, swap.before, choice.timed});
+  }
+  for (const Visit& visit : visits)
+    arrivals.push_back({visit.bytes, plan.home[visit.value], visit.first, visit.earliest, visit.first, false});
+  timer.come_back(arrivals);
+
+  const auto value = [&](std::size_t k) {
+    return k < choice.swaps.size() ? lives.all[at(choice.swaps[k].life)].value : visits[k - choice.swaps.size()].value;
+  };
+  const Runs& runs = choice.runs;
+  std::vector<std::vector<std::size_t>> out(runs.size() + 1), in(runs.size());  // before each run
+  std::vector<std::vector<Step>> after(runs.size());
+  for (std::size_t k = 0; k < departures.size(); ++k) {
+    const Life& life = lives.all[at(departures[k].life)];
+    if (copied(k) && drops[k] == life.made)  // nothing reads it before its gap: it leaves before its drop
+      after[at(life.made)].push_back(OutStep{life.value, departures[k].tier});
+    else if (copied(k))
+      out[at(life.made + 1)].push_back(k);
+    after[at(drops[k])].push_back(DropStep{life.value});
+  }
+  for (const Visit& visit : visits) {
+    if (visit.next) after[at(visit.last)].push_back(OutStep{visit.next, plan.home[visit.value]});
+    after[at(visit.last)].push_back(DropStep{visit.next ? visit.next : visit.value});
+  }
+  for (std::size_t k = 0; k < arrivals.size(); ++k) in[at(arrivals[k].in)].push_back(k);
+  for (std::size_t p = 0; p < runs.size(); ++p) {
+    for (std::size_t k : out[p]) plan.steps.push_back(OutStep{lives.all[at(departures[k].life)].value, departures[k].tier});
+    // The first needed goes first.
+    std::stable_sort(in[p].begin(), in[p].end(),
+                     [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
+    for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
+    if (const SplitRun* split = choice.splits.at(p)) {
+      plan.steps.push_back(PassStep{static_cast<int>(plan.passes.size())});
+      plan.passes.push_back(split->pass);
+    } else {
+      plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
+    }
+    plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
+  }
+  return plan;
+}
+
+}  // namespace outsize

@@ -1,0 +1,259 @@
+#include "plan/tiling/tiled_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "base/bytes.h"
+#include "plan/analysis/groups.h"
+#include "plan/reckon/lives.h"
+
+namespace outsize {
+
+namespace {
+
+// By op, the group that it, or what it is the gradient of, belongs to; beyond all groups where it cannot be tiled.
+std::vector<std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups, Cut cut) {
+  std::vector<std::size_t> group_of(static_cast<std::size_t>(graph.op_count()), groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    for (const std::vector<OpId>* ops : {&groups[g].forward, &groups[g].backward})
+      for (OpId op : *ops)
+        if (can_tile(graph, op, cut)) group_of[static_cast<std::size_t>(op.index)] = g;
+  return group_of;
+}
+
+// The ops that make or read the largest of what can be cut into tokens: logits of many words, where there are such.
+std::vector<bool> ops_of_largest(const Graph& graph) {
+  std::int64_t most = 0;
+  for (const Value& value : graph.values())
+    if (value.role == Role::activation) most = std::max(most, value.type.elements());
+  std::vector<bool> tiled(static_cast<std::size_t>(graph.op_count()), false);
+  for (std::int64_t o = 0; o < graph.op_count(); ++o) {
+    const Op& op = graph.op(OpId(o));
+    const auto is_largest = [&](ValueId value) {
+      return !graph.value(value).persistent() && 2 * graph.value(value).type.elements() > most;
+    };
+    const bool touches = std::any_of(op.inputs.begin(), op.inputs.end(), is_largest) ||
+                         std::any_of(op.outputs.begin(), op.outputs.end(), is_largest);
+    tiled[static_cast<std::size_t>(o)] = touches && can_tile(graph, OpId(o), Cut::tokens);
+  }
+  return tiled;
+}
+
+// Groups after which maps are smaller than before: where a region may well end.
+std::vector<std::int64_t> narrows(const Graph& graph, const std::vector<Group>& groups) {
+  std::vector<std::int64_t> found;
+  for (std::size_t g = 0; g + 1 < groups.size(); ++g) {
+    if (!groups[g].input || !groups[g].output) continue;
+    const ValueType& in = graph.value(groups[g].input).type;
+    const ValueType& out = graph.value(groups[g].output).type;
+    if (out.format != Format::map) continue;
+    std::int64_t before = 1, after = 1;
+    for (int dim = 2; dim < std::min(in.shape.rank(), out.shape.rank()); ++dim) before *= in.shape[dim], after *= out.shape[dim];
+    if (after < before) found.push_back(static_cast<std::int64_t>(g) + 1);
+  }
+  return found;
+}
+
+class Searcher {
+ public:
+  Searcher(const PlanRequest& request, std::string_view planner, const TiledSearch& search)
+      : request_(request),
+        graph_(request.graph),
+        planner_(planner),
+        search_(search),
+        groups_(groups_of(graph_)),
+        ends_(narrows(graph_, groups_)),
+        layers_(ends_),
+        first_(search.stream.value_or(Stream::all)),
+        about_(request.budgets.host < kNoLimit ? 1 : 1.05),
+        remake_(search.remake.value_or(Remake::none)) {
+    tileable_.push_back(tileable_groups(graph_, groups_, cut_of(graph_)));
+    if (has_tokens()) tileable_.push_back(tileable_groups(graph_, groups_, Cut::tokens));
+    const auto count = static_cast<std::int64_t>(groups_.size());
+    layers_.push_back(count);
+    if (search.layers > 0) layers_ = {std::min(search.layers, count)};
+    if (!search.stream) streams_ = {first_, Stream::inputs, Stream::none};
+  }
+
+  Planned<Plan> run() {
+    if (consider_whole()) return std::move(best_->plan);  // no tiles are faster than none
+    // Streaming all asks for the least of the device and the most of the host: where all is stored, less is tried of the best
+    // tiling, or where the host lacks room.
+    for (const Stream stream : streams_) {
+      if (best_ && remake_ == Remake::none)
+        consider(Tiling(best_tiling_), stream);
+      else if (stream == first_ || host_lacks() || remake_ != Remake::none)
+        consider_all(stream);
+    }
+    make_again();
+    split_weights();
+    if (!best_) return refusal();
+    return std::move(best_->plan);
+  }
+
+ private:
+  using Stream = TiledChoice::Stream;
+  static constexpr std::int64_t kNotTried = std::numeric_limits<std::int64_t>::max();
+
+  bool has_tokens() const { return cut_of(graph_) == Cut::samples; }
+  bool host_lacks() const { return !best_ && least_host_ != kNotTried; }
+  std::vector<bool> no_cuts() const { return std::vector<bool>(static_cast<std::size_t>(graph_.value_count()), false); }
+
+  // Returns whether the host has room for what it streams.
+  bool consider(const Tiling& tiling, Stream stream) {
+    const auto [known, is_new] = tried_.try_emplace({tiling, stream, split_from_});
+    bool& has_room = known->second;
+    if (!is_new) return has_room;
+    TiledChoice choice{.tiling = tiling, .halo = search_.halo, .stream = stream, .cut = search_.cut, .split_from = split_from_};
+    if (best_) choice.most_seconds = best_->seconds * about_;
+    choice.most_needed = best_ || stream != first_ ? 0 : least_;
+    std::int64_t needed = 0, host = 0;
+    OpId worst;
+    std::optional<TiledPlan> found = tiled_plan(request_, planner_, choice, &needed, &worst, &host);
+    has_room = host <= host_limit(request_);
+    const bool counts = !found && stream == first_;
+    // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
+    if (has_room) needed = std::max(needed, limit_of(request_) + 1);
+    if (counts && worst && needed <= limit_of(request_)) {
+      least_host_ = std::min(least_host_, host);
+    } else if (counts && worst && needed < least_) {  // without one the run's weights are not where the tiling wants them
+      least_ = needed;
+      at_peak_ = worst;
+    }
+    if (found && (!best_ || found->seconds * about_ < best_->seconds ||
+                  (found->seconds <= best_->seconds * about_ && found->host_bytes < best_->host_bytes))) {
+      best_ = std::move(found);
+      best_tiling_ = tiling;
+    }
+    return has_room;
+  }
+
+  bool consider_ops(std::vector<bool> tiled, std::vector<bool> cuts, Stream stream) {
+    const Tiling tiling = tiling_of(request_, std::move(tiled), std::move(cuts), remake_);
+    // Where no pass waits for another of its phase, there is nothing to be made again.
+    const bool same = remake_ != Remake::none && tiling.stored == stored_by(request_, tiling, Remake::none);
+    return (same && !search_.remake) || consider(tiling, stream);
+  }
+
+  // The first layers tiled, with what these positions make stored, or what a pool after them does.
+  bool consider_layers(std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
+    std::vector<bool> cuts = no_cuts();
+    for (std::int64_t position : positions) {
+      if (position < end && !stored_beside(graph_, groups_[static_cast<std::size_t>(position)].forward.back()).empty()) ++position;
+      if (position < end) cuts[static_cast<std::size_t>(groups_[static_cast<std::size_t>(position) - 1].output.index)] = true;
+    }
+    bool has_room = false;
+    for (const std::vector<std::size_t>& group_of : tileable_) {
+      std::vector<bool> tiled;
+      for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));
+      has_room |= consider_ops(std::move(tiled), cuts, stream);
+      if (end == 0) break;
+    }
+    return has_room;
+  }
+
+  // With what is made where maps become smaller stored: from the last, the smallest, as many as the host has room for.
+  void consider_narrow(std::int64_t end, Stream stream) {
+    for (auto from = ends_.begin(); from != ends_.end(); ++from)
+      if (consider_layers(end, {from, ends_.end()}, stream)) break;
+  }
+
+  void consider_all(Stream stream) {
+    if (search_.layers == 0 && has_tokens()) consider_ops(ops_of_largest(graph_), no_cuts(), stream);
+    for (const std::int64_t end : layers_) {
+      consider_layers(end, {}, stream);
+      if (!search_.checkpoints) continue;
+      consider_narrow(end, stream);
+      const auto root = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(end))));
+      for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
+        std::vector<std::int64_t> even;
+        for (std::int64_t g = segment; g < end; g += segment)
+          if (groups_[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
+        consider_layers(end, even, stream);
+      }
+    }
+  }
+
+  bool consider_whole() {
+    if (search_.layers == 0 && search_.whole) consider_layers(0, {}, first_);
+    return best_.has_value();
+  }
+
+  // To make values again helps where they lack room, or where copies take longer than ops; all layers are tiled then. Where it does
+  // not lower what lacks on the device, another tiling will not either.
+  void make_again() {
+    const auto is_done = [&] { return search_.remake || (best_ && !remaking_may_gain(request_, best_->seconds)); };
+    const std::int64_t lacked = least_;
+    if (!is_done()) make_again_by(Remake::backward, first_);
+    if (!best_ && least_ >= lacked && !host_lacks()) return;
+    for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
+      for (const Stream stream : streams_)
+        if (!is_done()) make_again_by(next, stream);
+  }
+
+  void make_again_by(Remake remake, Stream stream) {
+    remake_ = remake;
+    consider_layers(layers_.back(), {}, stream);
+    if (search_.checkpoints) consider_narrow(layers_.back(), stream);
+  }
+
+  // Weights leave the device only where nothing else helps: they are read again in every step. The large ones first, then all.
+  void split_weights() {
+    constexpr std::int64_t kParts = 8;
+    const std::vector<bool> none_tiled(static_cast<std::size_t>(graph_.op_count()), false);
+    const Plan untiled = plan_of(graph_, tiling_of(request_, none_tiled, no_cuts(), Remake::none), "");
+    std::vector<ValueId> split;
+    for (const std::int64_t bytes : {limit_of(request_) / kParts, std::int64_t{1}}) {
+      if (best_ || search_.stream == Stream::none) return;
+      std::vector<ValueId> weights = weights_from(request_, untiled, bytes);
+      if (weights == split) continue;
+      split = std::move(weights);
+      remake_ = search_.remake.value_or(Remake::none);
+      split_from_ = bytes;
+      if (!consider_whole()) consider_all(first_);
+    }
+  }
+
+  Refusal refusal() const {
+    // What would stream more than the host has may well be what the device lacks.
+    const OpId last = groups_.back().forward.back();
+    if (at_peak_ && !host_lacks()) return refusal_of(request_, planner_, least_, at_peak_);
+    if (!host_lacks()) return refusal_of(request_, planner_, limit_of(request_) + 1, last);
+    Refusal refusal = refusal_of(request_, planner_, least_host_, last);
+    refusal.tier = Tier::host;
+    refusal.budget = host_limit(request_);
+    return refusal;
+  }
+
+  const PlanRequest& request_;
+  const Graph& graph_;
+  const std::string_view planner_;
+  const TiledSearch& search_;
+  const std::vector<Group> groups_;
+  const std::vector<std::int64_t> ends_;            // groups after which maps are smaller
+  std::vector<std::int64_t> layers_;                // how many are tried in tiles
+  std::vector<std::vector<std::size_t>> tileable_;  // by way to cut, then by op: its group
+  const Stream first_;
+  std::vector<Stream> streams_{first_};
+  // Where the time is about the same, the one that asks for less host memory is better; what was given for it may be used.
+  const double about_;
+
+  Remake remake_;
+  std::int64_t split_from_ = TiledChoice::kNoWeights;
+  std::map<std::tuple<Tiling, Stream, std::int64_t>, bool> tried_;
+  std::optional<TiledPlan> best_;
+  Tiling best_tiling_;
+  // What the least demanding that does not fit would need, of the device, where, and of the host.
+  std::int64_t least_ = kNotTried, least_host_ = kNotTried;
+  OpId at_peak_;
+};
+
+}  // namespace
+
+Planned<Plan> fastest_tiled_plan(const PlanRequest& request, std::string_view planner, const TiledSearch& search) {
+  return Searcher(request, planner, search).run();
+}
+
+}  // namespace outsize

@@ -1,0 +1,269 @@
+#include "search/prepare.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "plan/analysis/order.h"
+#include "plan/reckon/bounds.h"
+#include "plan/reckon/lives.h"
+#include "program/lower.h"
+#include "program/simulator.h"
+
+namespace outsize {
+
+namespace {
+
+constexpr int kTightenings = 2;  // lowerings of the same decisions with more and more left to packing, …
+constexpr int kAttempts = 6;     // … and, these included, of what a planner makes of less and less
+// Where even that is too much, it is asked for what lies a thirty-second of an octave lower each time, …
+constexpr int kPerOctave = 32;
+constexpr int kSteps = 32;
+constexpr int kRefusals = 4;  // … but not again and again when it refuses …
+constexpr int kHalvings = 8;  // … and then for the least that it does not refuse.
+
+// Where the run keeps its persistent values.
+std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
+  std::map<std::string, Tier> homes;
+  if (layout)
+    for (const auto& [name, place] : layout->places) homes.emplace(name, place.tier);
+  return homes;
+}
+
+PlanRequest request_of(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
+  return {.graph = graph,
+          .profile = profile,
+          .storage = target.storage(),
+          .budgets = options.budgets,
+          .homes = homes_of(options.layout),
+          .windows = options.windows,
+          .workspace = [&target](const Call& call) { return target.workspace_bytes(call); }};
+}
+
+std::int64_t repetitions(const Program& program, std::size_t instruction) {
+  for (const Loop& loop : program.loops)
+    if (static_cast<std::size_t>(loop.begin) <= instruction && instruction < static_cast<std::size_t>(loop.end)) return loop.count;
+  return 1;
+}
+
+bool moves_between_tiers(Action action) {
+  return action == Action::copy_out || action == Action::copy_in || action == Action::disk_out || action == Action::disk_in;
+}
+
+bool runs_on_one_lane(const Program& program) {
+  return std::ranges::all_of(program.instructions, [](const Instruction& one) { return one.lane == Lane::compute; });
+}
+
+// Finds a plan whose program fits. A planner sums live bytes, and packing them leaves gaps: it may have to be asked for less.
+class Planning {
+ public:
+  Planning(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options)
+      : graph_(graph), options_(options), request_(request_of(graph, target, profile, options)) {
+    if (!options.plan_text.empty()) return;
+    const PlannerChoice choice = choose_planner(options.planner);
+    planner_ = &choice.planner;
+    request_.options = choice.options;
+    costs_ = costs_of(request_);
+    request_.costs = &*costs_;
+  }
+
+  Planned<Prepared> run() {
+    std::optional<Refusal> refusal = search();
+    // What waits on disk passes through host memory: a plan without disk may do where even that lacks.
+    if (refusal && request_.budgets.disk > 0 && options_.budgets.host > 0 && planner_) {
+      request_.budgets.disk = 0;
+      refusal_.reset();
+      lowered_ = false;
+      if (!search()) refusal.reset();
+    }
+    if (!keep_is_better(refusal) && refusal) return *std::move(refusal);
+    // While plans are sought, the first packing that the budget holds will do. That of the plan which is taken is the lowest, so
+    // that what it takes depends on the plan alone; but where copies run beside ops, room between pieces saves them waits.
+    if (Program& program = found_.program; program.peak_bytes.device > program.live_bytes && runs_on_one_lane(program))
+      if (Planned<Program> lowest = program_of(found_.plan, true)) program = *std::move(lowest);
+    return std::move(found_);
+  }
+
+ private:
+  // Finds what the planner makes of the budget; the refusal where that is nothing.
+  std::optional<Refusal> search() {
+    const std::int64_t budget = options_.budgets.device;
+    std::int64_t asked = budget, less = 0;
+    request_.gaps = 0;
+    request_.budgets.host = options_.budgets.host;
+    for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
+      const std::optional<Plan> plan = ask(asked);
+      if (plan && fits(*plan)) return std::nullopt;
+      if (!plan && attempt == 0 && planner_->refuses_less) return refusal_;
+      if (!plan) break;
+      if (!options_.plan_text.empty()) return refusal_;
+      // Planners sum what waits in host memory, not what passes through it on the way to a disk.
+      if (request_.budgets.disk > 0 && last_.tier == Tier::host && request_.budgets.host > last_.missing()) {
+        request_.budgets.host -= last_.missing();
+        continue;
+      }
+      if (budget == kNoLimit) return refusal_;
+      if (attempt < kTightenings) {
+        request_.gaps += last_.missing();
+        continue;
+      }
+      less = std::max({last_.missing(), 2 * less, std::int64_t{1}});
+      asked -= less;
+    }
+    request_.gaps = 0;
+    request_.budgets.host = options_.budgets.host;
+    if (budget < kNoLimit && less_fits(budget)) return std::nullopt;
+    return refusal_;
+  }
+
+  // Whether `keep` fits and needs less than what was found, or nothing was; then its plan is found. A plan that was given, options
+  // that were, and the later programs of a run stay as they are; so does a refusal for what another tier lacks.
+  bool keep_is_better(const std::optional<Refusal>& refusal) {
+    if (!planner_ || planner_->name == "keep" || !request_.options.given().empty() || options_.layout) return false;
+    if (refusal && refusal->tier != Tier::device) return false;
+    // The sum of what is live, to which packing adds, tells most of the time.
+    const std::vector<std::int64_t> live = lives_of(request_, *costs_, eager_order(graph_)).bytes();
+    const std::int64_t most = refusal ? options_.budgets.device : found_.program.peak_bytes.device;
+    if (live.empty() || *std::max_element(live.begin(), live.end()) - kPieceAlignment >= most) return false;
+    request_.budgets.device = options_.budgets.device;
+    Planned<Plan> plan = find_planner("keep").make(request_);
+    if (!plan) return false;
+    Planned<Program> program = program_of(*plan);
+    if (!program || (!refusal && program->peak_bytes.device >= found_.program.peak_bytes.device)) return false;
+    found_.program = *std::move(program);
+    found_.plan = *std::move(plan);
+    return true;
+  }
+
+  // The planner's plan for so many bytes, or nothing where it refuses.
+  std::optional<Plan> ask(std::int64_t bytes) {
+    if (!options_.plan_text.empty()) return parse_plan(graph_, options_.plan_text, options_.plan_file);
+    request_.budgets.device = bytes;
+    Planned<Plan> plan = planner_->make(request_);
+    if (plan) return *std::move(plan);
+    if (!refusal_) refusal_ = plan.refusal();  // a refusal of less than the user's budget would state the wrong bytes
+    return std::nullopt;
+  }
+
+  // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
+  bool fits(const Plan& plan) {
+    if (plan.steps == tried_.steps && plan.passes == tried_.passes && plan.home == tried_.home && !tried_.steps.empty())
+      return false;
+    Planned<Program> program = lowered(plan);
+    if (program) {
+      found_.program = *std::move(program);
+      found_.plan = plan;
+      return true;
+    }
+    last_ = program.refusal();
+    if (!lowered_ || last_.missing() < refusal_->missing()) refusal_ = last_;
+    lowered_ = true;
+    tried_ = plan;
+    return false;
+  }
+
+  // program_of() a plan; where that does not check, says whose mistake it is.
+  Planned<Program> lowered(const Plan& plan) const {
+    try {
+      return program_of(plan);
+    } catch (const UserError& error) {
+      if (options_.plan_text.empty())
+        internal_error("planner {} made a plan that does not check: {}", options_.planner, error.what());
+      if (std::string_view(error.what()).starts_with(options_.plan_file + ":")) throw;  // with its line
+      user_error("{}: {}", options_.plan_file, error.what());
+    }
+  }
+
+  // Asks for less, until that fits or is refused, and last for the least that is not. The budgets asked for are the same whatever
+  // the user's is: what fits in one of them fits in every larger one.
+  bool less_fits(std::int64_t budget) {
+    std::int64_t accepted = 0, refused = 0;
+    int refusals = 0;
+    auto step = static_cast<int>(std::floor(kPerOctave * std::log2(static_cast<double>(budget))));
+    for (int k = 0; k < kSteps; ++k, --step) {
+      const auto bytes = static_cast<std::int64_t>(std::exp2(static_cast<double>(step) / kPerOctave));
+      if (bytes >= budget || bytes <= 0) continue;
+      const std::optional<Plan> plan = ask(bytes);
+      if (!plan) {
+        refused = bytes;
+        if (accepted > 0 || planner_->refuses_less || ++refusals == kRefusals) break;
+        continue;
+      }
+      accepted = bytes;
+      if (fits(*plan)) return true;
+    }
+    for (int k = 0; accepted > 0 && k < kHalvings; ++k) {
+      const std::int64_t middle = refused + (accepted - refused) / 2;
+      const std::optional<Plan> plan = ask(middle);
+      if (plan && fits(*plan)) return true;
+      (plan ? accepted : refused) = middle;
+    }
+    return false;
+  }
+
+  Planned<Program> program_of(const Plan& plan, bool lowest = false) const {
+    LowerOptions options;
+    options.storage = request_.storage;
+    options.canary_bytes = kCanaryBytes;
+    options.workspace = request_.workspace;
+    options.whole_workspace = costs_ ? &costs_->workspace : nullptr;
+    options.budgets = options_.budgets;
+    options.lowest = lowest;
+    options.direct_sources = request_.profile.device.is_host();
+    options.layout = options_.layout;
+    return lower(graph_, plan, options);
+  }
+
+  const Graph& graph_;
+  const PrepareOptions& options_;
+  PlanRequest request_;
+  const Planner* planner_ = nullptr;  // none where a plan is given
+  std::optional<OpCosts> costs_;
+  std::optional<Refusal> refusal_;  // the nearest miss so far: of a program if there is one, else the planner's own
+  bool lowered_ = false;
+  Refusal last_;  // of a program
+  Plan tried_;
+  Prepared found_;
+};
+
+}  // namespace
+
+Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  Planned<Prepared> prepared = Planning(graph, target, profile, options).run();
+  if (!prepared) return prepared;
+  prepared->predicted = simulate(graph, prepared->program, profile);
+  prepared->plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return prepared;
+}
+
+PlanFigures figures_of(const Graph& graph, const Prepared& prepared) {
+  PlanFigures figures;
+  const Program& program = prepared.program;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.action == Action::kernel && instruction.recompute) figures.recomputed_ops += repetitions(program, i);
+    if (!moves_between_tiers(instruction.action)) continue;
+    const Operand& moved = instruction.reads[0];
+    figures.swapped_bytes += repetitions(program, i) * stored_bytes(program.storage, type_of(graph, program.piece(moved.piece)),
+                                                                    program.boxes[moved.box].start.shape());
+  }
+  for (const Pass& pass : prepared.plan.passes) {
+    std::int64_t tiles = 1;
+    for (const auto& cuts : pass.cuts) tiles *= static_cast<std::int64_t>(cuts.size()) + 1;
+    figures.tiles += tiles;
+  }
+  return figures;
+}
+
+LowerBounds lower_bounds(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
+  const PlanRequest request = request_of(graph, target, profile, options);
+  const Work work = work_of(request);
+  const Device& device = profile.device;
+  return {.seconds = lower_bound_seconds(work, {limit_of(request), device.link_out, device.link_in}),
+          .tiled_seconds = lower_bound_seconds(work, {})};
+}
+
+}  // namespace outsize

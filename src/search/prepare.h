@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+
+#include "base/refusal.h"
+#include "cost/profile.h"
+#include "cost/target.h"
+#include "plan/planner.h"
+#include "program/program.h"
+#include "program/trace.h"
+
+namespace outsize {
+
+// Debug builds leave this many bytes free around every piece, check them after every instruction and poison what a piece leaves
+// behind; other builds pay nothing.
+#ifdef OUTSIZE_DEBUG_MEMORY
+inline constexpr std::int64_t kCanaryBytes = 256;
+#else
+inline constexpr std::int64_t kCanaryBytes = 0;
+#endif
+
+struct PrepareOptions {
+  std::string planner;    // as choose_planner() takes it
+  std::string plan_text;  // instead: a plan in the text form …
+  std::string plan_file;  // … and what to call it in messages
+  Budgets budgets;
+  bool windows = false;                      // inputs may be read from the data window by window
+  const PersistentLayout* layout = nullptr;  // of the run that this is a further program of
+};
+
+// What one run needs beside its graph: the decisions, the checked program and its prediction.
+struct Prepared {
+  Plan plan;
+  Program program;
+  Trace predicted;
+  double plan_seconds = 0;  // planning, lowering, checking and simulating
+};
+
+// Plans, lowers, checks and simulates. A plan whose packing exceeds the budget sends its planner back with as much less, a few
+// times; only then the budget is refused. Where that, or more than `keep` takes, is what comes of it, and `keep` fits, its plan is
+// taken, unless the planner was given options. Throws UserError for a plan that was given and does not check.
+Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
+
+// What a plan pays, counted in the program with its loops unrolled.
+struct PlanFigures {
+  std::int64_t swapped_bytes = 0;   // moved between tiers in a step, both ways
+  std::int64_t recomputed_ops = 0;  // kernels run again
+  std::int64_t tiles = 0;           // over all passes
+};
+PlanFigures figures_of(const Graph& graph, const Prepared& prepared);
+
+// No plan within the device's budget can be faster (docs/bounds.md).
+struct LowerBounds {
+  double seconds = 0;        // one without tiles
+  double tiled_seconds = 0;  // one with tiles: every op once, one after another
+};
+LowerBounds lower_bounds(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
+
+}  // namespace outsize
