@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -221,6 +222,7 @@ int run(int argc, char** argv, bool json) {
 void spin_briefly(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
   setenv("GOMP_SPINCOUNT", "20000", 1);
+  setenv("OMP_STACKSIZE", "1M", 0);
   execv("/proc/self/exe", argv);  // returns only where it fails: then all is as it was
 }
 
@@ -270,8 +272,19 @@ int run_and_report(int argc, char** argv) {
 }  // namespace
 }  // namespace outsize::cli
 
+// Threads need little more than some frames, but each is given what the main thread may have, which counts where the process is
+// limited.
+void shrink_stacks() {
+  constexpr std::size_t kStack = 1 << 20;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  if (pthread_attr_setstacksize(&attributes, kStack) == 0) pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
 int main(int argc, char** argv) {
   using namespace outsize;
+  shrink_stacks();
   cli::fill_standard_streams();
   cli::spin_briefly(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write, with a message

@@ -210,6 +210,8 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
     user_error("--spill: '{}' is not a directory; make it, or name one that is there", flags.spill);
   if (!flags.spill.empty()) options.budgets.disk = kNoLimit;
+  // Where the device is the host, its memory is all there is: a lower tier in it would save nothing.
+  if (session.profile.device.is_host()) options.budgets.host = 0;
   if (!flags.host_memory.empty()) {
     options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
     if (options.budgets.host == 0)

@@ -1,5 +1,4 @@
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include <numeric>
 
 #include "advice.h"
+#include "backend/host_memory.h"
 #include "base/bytes.h"
 #include "base/positions.h"
 #include "command.h"
@@ -21,10 +21,9 @@ namespace {
 
 constexpr std::int64_t kDefaultSteps = 10;
 
-std::int64_t peak_resident_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * std::int64_t{1024};
+// What the process has had at a time beside the memory of the run.
+std::int64_t outside_bytes(const Trainer& trainer) {
+  return std::max<std::int64_t>(0, process_peak_bytes() - trainer.memory_bytes());
 }
 
 std::int64_t count_steps(const TrainFlags& flags, const Loader& loader) {
@@ -67,8 +66,14 @@ void print_summary(const Session& session, const Trainer& trainer, const Loader&
                                   format_bytes(trainer.predicted_peak_bytes(tier))));
   };
   if (ran) peak_row("peak", Tier::device);
+  const bool one_memory = session.profile.device.is_host();
   if (ran && trainer.predicted_peak_bytes(Tier::host) > 0) peak_row("host memory", Tier::host);
+  if (trainer.predicted_peak_bytes(Tier::host) > 0 && one_memory)
+    summary.row("", "which on a cpu is the same memory as the device's: --host-memory is there to try plans for a card");
   if (ran && trainer.predicted_peak_bytes(Tier::disk) > 0) peak_row("disk", Tier::disk);
+  if (ran)
+    summary.row("process", fmt::format("{} at its peak, {} of them outside the plan", format_bytes(process_peak_bytes()),
+                                       format_bytes(outside_bytes(trainer))));
   if (ran)
     summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(losses.median_seconds()),
                                     format_seconds(prepared.predicted.seconds)));
@@ -120,7 +125,9 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
       {"measured_host_bytes", trainer.measured_peak_bytes(Tier::host)},
       {"disk_bytes", trainer.predicted_peak_bytes(Tier::disk)},
       {"measured_disk_bytes", trainer.measured_peak_bytes(Tier::disk)},
-      {"peak_resident_bytes", peak_resident_bytes()},
+      {"peak_resident_bytes", process_peak_bytes()},
+      {"process_peak_bytes", process_peak_bytes()},
+      {"outside_bytes", outside_bytes(trainer)},
       {"plan_seconds", prepared.plan_seconds},
       {"predicted_step_s", prepared.predicted.seconds},
       {"measured_step_s", losses.median_seconds()},
@@ -424,10 +431,9 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, flags.common.seed, flags.plan.spill,
                   program_maker(session, flags, options, saved), flags.check_spill);
   const StepGraph& main = trainer.main();
-  if (trainer.takes_windows()) {
-    loader.leave_x_out();
-    if (eval_loader) eval_loader->leave_x_out();
-  }
+  // What is too large to be made ahead never is whole outside the memory of the run.
+  for (Loader* one : {&loader, eval_loader})
+    if (one && (trainer.takes_windows() || !one->runs_ahead())) one->leave_x_out();
   expect_programs(trainer, flags, loader, eval_loader, main.graph.value(main.x).type.shape);
 
   if (!flags.weights.empty()) load_weights(trainer, flags.weights, flags.partial);

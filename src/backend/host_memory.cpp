@@ -1,6 +1,7 @@
 #include "backend/host_memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +32,61 @@ std::int64_t number_in(const char* path, const std::string& key) {
   return -1;
 }
 
+// Of a group of processes: what it may take, and takes now; files that are held count as free.
+struct Limits {
+  const char* root;
+  const char* limit;
+  const char* used;
+  const char* files;  // its keys in memory.stat are …
+  const char* keys[2];
+};
+constexpr Limits kGroups2{"/sys/fs/cgroup", "memory.max", "memory.current", "memory.stat", {"active_file", "inactive_file"}};
+constexpr Limits kGroups1{"/sys/fs/cgroup/memory",
+                          "memory.limit_in_bytes",
+                          "memory.usage_in_bytes",
+                          "memory.stat",
+                          {"total_active_file", "total_inactive_file"}};
+
+// The least that is left to the group at `path` and those above it; `bytes` where none has less.
+std::int64_t left_to_group(const Limits& limits, std::string path, std::int64_t bytes) {
+  for (;; path = path.substr(0, path.rfind('/'))) {
+    const std::string folder = limits.root + path + "/";
+    const std::int64_t limit = number_in((folder + limits.limit).c_str(), ""), used = number_in((folder + limits.used).c_str(), "");
+    if (limit > 0 && used >= 0) {
+      std::int64_t left = limit - used;
+      for (const char* key : limits.keys) left += std::max<std::int64_t>(number_in((folder + limits.files).c_str(), key), 0);
+      bytes = std::clamp<std::int64_t>(left, 0, bytes);
+    }
+    if (path.empty()) return bytes;
+  }
+}
+
+// The same of the groups that this process is in. A container sees its own as the root.
+std::int64_t left_to_groups(std::int64_t bytes) {
+  std::ifstream file("/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    std::string path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    if (controllers.empty()) bytes = left_to_group(kGroups2, path, bytes);
+    if (controllers == "memory") bytes = left_to_group(kGroups1, path, bytes);
+  }
+  return bytes;
+}
+
+// What the limits of the process itself leave: those on its data (`ulimit -d`) and on all its addresses (`ulimit -v`).
+std::int64_t left_to_process(std::int64_t bytes) {
+  for (const auto& [resource, key] : {std::pair(RLIMIT_DATA, "VmData:"), std::pair(RLIMIT_AS, "VmSize:")}) {
+    rlimit limit{};
+    if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) continue;
+    const std::int64_t used = std::max<std::int64_t>(number_in("/proc/self/status", key), 0) * 1024;
+    bytes = std::clamp<std::int64_t>(static_cast<std::int64_t>(limit.rlim_cur) - used, 0, bytes);
+  }
+  return bytes;
+}
+
 [[noreturn]] void refuse(std::int64_t bytes, std::string_view what, std::string_view why) {
   user_error("cannot get {} ({} bytes) of {} memory: {}; give a smaller --memory or --host-memory, or close other programs",
              format_bytes(bytes), bytes, what, why);
@@ -38,8 +94,13 @@ std::int64_t number_in(const char* path, const std::string& key) {
 
 // Most systems promise more than they have and end the process when it is used; asking first lets us say so instead.
 void expect_available(std::int64_t bytes, std::string_view what) {
-  if (const std::int64_t available = available_bytes(); bytes > available)
-    refuse(bytes, what, fmt::format("the system has {} available", format_bytes(available)));
+  const std::int64_t available = available_bytes();
+  if (bytes > available) refuse(bytes, what, fmt::format("the system has {} available", format_bytes(available)));
+  // Libraries, kernels, threads and batches come after it.
+  if (bytes > available - kLeastOutside)
+    refuse(bytes, what,
+           fmt::format("of the {} available it leaves less than the {} that a run takes beside it", format_bytes(available),
+                       format_bytes(kLeastOutside)));
 }
 
 // The part of [0, total) that falls to `index` of `parts`.
@@ -88,14 +149,11 @@ std::int64_t available_bytes() {
   std::int64_t bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   if (const std::int64_t kibibytes = number_in("/proc/meminfo", "MemAvailable:"); kibibytes > 0)
     bytes = std::min(bytes, kibibytes * 1024);
-  // A container may be allowed less than the machine has; what it holds of files is given back when it is needed.
-  const std::int64_t limit = number_in("/sys/fs/cgroup/memory.max", ""), used = number_in("/sys/fs/cgroup/memory.current", "");
-  if (limit <= 0 || used <= 0) return bytes;
-  std::int64_t left = limit - used;
-  for (const char* key : {"active_file", "inactive_file"})
-    left += std::max<std::int64_t>(number_in("/sys/fs/cgroup/memory.stat", key), 0);
-  return std::clamp<std::int64_t>(left, 0, bytes);
+  return left_to_process(left_to_groups(bytes));
 }
+
+// getrusage() would also count what the process was before it became this program.
+std::int64_t process_peak_bytes() { return std::max<std::int64_t>(number_in("/proc/self/status", "VmHWM:"), 0) * 1024; }
 
 std::byte* map_pages(std::int64_t bytes, std::string_view what) {
   OUTSIZE_CHECK(bytes > 0);

@@ -40,8 +40,14 @@ void for_each_run(const CopyPlan& plan, std::int64_t begin, std::int64_t end, Bo
   }
 }
 
-// The bytes that the system could still give to this process without swapping.
+// The bytes that the system could still give to this process without swapping, within the limits that it and its groups have.
 std::int64_t available_bytes();
+// What a run takes beside what is planned: libraries, kernels, threads, batches that are being made. At most so much; and what must
+// be left for it once the process has begun.
+inline constexpr std::int64_t kMostOutside = std::int64_t{128} << 20;
+inline constexpr std::int64_t kLeastOutside = std::int64_t{64} << 20;
+// The most memory that this process has had at a time.
+std::int64_t process_peak_bytes();
 
 // Zeroed memory straight from the system: aligned to a page, or, from 2 MiB on, to 2 MiB and backed by huge pages where the system
 // has them. Throws UserError with the size when the system has not that much.
@@ -58,7 +64,7 @@ class HostBackend : public Backend {
 
   std::string_view name() const final { return name_; }
   StorageRule storage() const final { return storage_; }
-  std::int64_t free_bytes() const final { return available_bytes(); }
+  std::int64_t free_bytes() const final { return std::max<std::int64_t>(available_bytes() - kMostOutside, 0); }
   int threads() const final { return threads_; }
   std::shared_ptr<const Kernel> kernel(const Call& call) override { return kernels_.get(call); }
   void release_kernels() final { kernels_.release_unused(); }

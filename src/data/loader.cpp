@@ -44,6 +44,44 @@ void shorten(Batch& batch, std::int64_t samples, std::int64_t made_for) {
 
 std::int64_t bytes_of(const Dims& shape, DType dtype) { return shape.product() * size_of(dtype); }
 
+// What samples of a batch that are open may hold, about: each what its x would take.
+constexpr std::int64_t kOpenBytes = 16 << 20;
+
+// The samples of a batch, opened when they are read and closed again when others are, the one used least lately first.
+class OpenSamples {
+ public:
+  static constexpr std::int64_t kLeastOpen = 8;
+
+  // Some stay open whatever they hold, so that threads do not open theirs again and again.
+  OpenSamples(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> numbers, std::int64_t most)
+      : dataset_(std::move(dataset)), numbers_(std::move(numbers)), most_(static_cast<std::size_t>(std::max(most, kLeastOpen))) {}
+
+  // For several threads at a time; what is returned stays open while it is held.
+  std::shared_ptr<const Sample> sample(std::int64_t n) {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(open_, n, &Open::n);
+    if (found != open_.end()) {
+      std::rotate(found, found + 1, open_.end());
+    } else {
+      if (open_.size() >= most_) open_.erase(open_.begin());
+      open_.push_back({n, dataset_->open(numbers_[static_cast<std::size_t>(n)])});
+    }
+    return open_.back().sample;
+  }
+
+ private:
+  struct Open {
+    std::int64_t n = 0;
+    std::shared_ptr<const Sample> sample;
+  };
+
+  std::shared_ptr<const Dataset> dataset_;
+  std::vector<std::int64_t> numbers_;
+  std::size_t most_;
+  std::mutex mutex_;
+  std::vector<Open> open_;  // the one used last at the end
+};
+
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchSpec& spec, LoaderOptions options)
@@ -63,9 +101,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchSpec& spec, Lo
     user_error("{}: only images can be flipped or cropped; the model takes {}", dataset_->name(),
                to_string(without_first(spec_.x_shape)));
   const std::int64_t batch_bytes = bytes_of(spec_.x_shape, spec_.x_dtype) + bytes_of(spec_.y_shape, spec_.y_dtype);
-  const std::int64_t affordable = options_.ahead_bytes / std::max<std::int64_t>(batch_bytes, 1);
-  const std::int64_t ahead = std::clamp<std::int64_t>(affordable, 1, std::max(options_.threads, 1) * kAheadOfThread);
-  slots_.resize(threaded() ? static_cast<std::size_t>(ahead + 1) : 1);
+  const std::int64_t affordable = options_.most_bytes / std::max<std::int64_t>(batch_bytes, 1);
+  slots_.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(affordable, 1, 1 + options_.threads * kAheadOfThread)));
 }
 
 Loader::~Loader() { stop(); }
@@ -119,7 +156,7 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   const std::int64_t size = dataset_->size();
   batch.samples = placed.samples;
   std::vector<Unread> bad;
-  std::vector<Opened> opened;
+  std::vector<Left> left;
   std::int64_t left_out = 0;
   for (std::int64_t read = 0; read < placed.samples; ++read) {
     const std::int64_t at = read - left_out;
@@ -128,7 +165,7 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
       const std::int64_t place_in_order = size > 0 ? (placed.first + read + tried) % size : placed.first + read;
       const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
       try {
-        read_sample(number, placed.epoch, at, placed.samples, batch, opened);
+        read_sample(number, placed.epoch, at, placed.samples, batch, left);
         break;
       } catch (const SampleError& error) {
         if (options_.strict || size == 0) throw;
@@ -142,16 +179,18 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   if (left_out > 0) shorten(batch, placed.samples - left_out, placed.samples);
   batch.windows = nullptr;
   if (!leaves_x_out_) return bad;
-  const bool for_several = std::ranges::all_of(opened, [](const Opened& one) { return one.sample->for_several(); });
-  const auto read = [samples = std::make_shared<const std::vector<Opened>>(std::move(opened)), dtype = spec_.x_dtype](
-                        const Box& window, std::byte* out) {
+  const bool for_several = std::ranges::all_of(left, &Left::for_several);
+  std::vector<std::int64_t> numbers;
+  for (const Left& one : left) numbers.push_back(one.number);
+  const std::int64_t sample_bytes = bytes_of(without_first(batch.x_shape), spec_.x_dtype);
+  const auto open =
+      std::make_shared<OpenSamples>(dataset_, std::move(numbers), kOpenBytes / std::max<std::int64_t>(sample_bytes, 1));
+  const auto read = [open, left = std::move(left), dtype = spec_.x_dtype](const Box& window, std::byte* out) {
     const Box part(without_first(window.lo), without_first(window.hi));
-    for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype)) {
-      const Opened& from = (*samples)[static_cast<std::size_t>(n)];
-      read_x(*from.sample, from.view, part, dtype, out);
-    }
+    for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype))
+      read_x(*open->sample(n), left[static_cast<std::size_t>(n)].view, part, dtype, out);
   };
-  batch.windows = {read, for_several};
+  batch.windows = {read, for_several, true};
   return bad;
 }
 
@@ -161,7 +200,7 @@ void Loader::leave_x_out() {
 }
 
 void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch,
-                         std::vector<Opened>& opened) const {
+                         std::vector<Left>& left) const {
   auto sample = dataset_->open(number);
   const Dims x = sample->x_extents(), y = sample->y_extents();
   const Dims x_wanted = without_first(spec_.x_shape), y_wanted = without_first(spec_.y_shape);
@@ -187,7 +226,7 @@ void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t a
   if (spec_.classes > 0)
     check_integers(number, y_out, y_seen.product(), "label", spec_.classes, spec_.ignored_label, "classes (--classes)");
   if (leaves_x_out_) {
-    opened.push_back({std::move(sample), view});
+    left.push_back({number, view, sample->for_several()});
     return;
   }
   std::byte* x_out = batch.x.data() + at * x_bytes;

@@ -16,14 +16,15 @@
 namespace outsize {
 
 struct LoaderOptions {
-  bool shuffle = true;                         // each epoch has its own order; otherwise the dataset's
-  bool drop_last = false;                      // leave out an epoch's last batch where it is smaller
-  bool strict = false;                         // a sample that cannot be read ends the run
-  bool replace = true;                         // … is replaced by the next; otherwise its batch is smaller by it
-  Augment augment;                             // how views are drawn
-  std::uint64_t seed = 0;                      // decides orders and views
-  int threads = 1;                             // that run ahead; 0: batches are made when they are asked for
-  std::int64_t ahead_bytes = 512LL << 20;      // what batches made ahead may hold, but for one that is larger
+  bool shuffle = true;     // each epoch has its own order; otherwise the dataset's
+  bool drop_last = false;  // leave out an epoch's last batch where it is smaller
+  bool strict = false;     // a sample that cannot be read ends the run
+  bool replace = true;     // … is replaced by the next; otherwise its batch is smaller by it
+  Augment augment;         // how views are drawn
+  std::uint64_t seed = 0;  // decides orders and views
+  int threads = 1;         // that run ahead; 0: batches are made when they are asked for
+  // What batches may hold altogether, those made ahead and the one that is used. Where two would be more, none is made ahead.
+  std::int64_t most_bytes = 32LL << 20;
   std::function<void(std::string_view)> warn;  // told once of each sample that cannot be read; [a line on standard error]
 };
 
@@ -53,9 +54,11 @@ class Loader {
   // How many samples batch `step` has; the same as batch() fills, without making it.
   std::int64_t samples_of(std::int64_t step) const;
 
-  // From here on batches leave x out and have a reader of its windows instead, which opens what it reads once. A sample whose
-  // labels can be read but whose x cannot shows in the reader, and is not replaced. Before the first batch; nothing where x holds
-  // tokens.
+  // Whether batches are made ahead. Where they are too large, their x had better be left out.
+  bool runs_ahead() const { return slots_.size() > 1; }
+  // From here on batches leave x out and have a reader of its windows instead, which holds no more than a few samples open. A
+  // sample whose labels can be read but whose x cannot shows in the reader, and is not replaced. Before the first batch; nothing
+  // where x holds tokens.
   void leave_x_out();
 
   // Batch `step`, valid until the next call. Quick when steps follow each other; any other step seeks first. An error that a thread
@@ -92,18 +95,19 @@ class Loader {
   };
 
   // A sample of a batch whose x was left out.
-  struct Opened {
-    std::unique_ptr<Sample> sample;
+  struct Left {
+    std::int64_t number = 0;
     View view;
+    bool for_several = false;
   };
 
   Placed place(std::int64_t step) const;
   std::shared_ptr<const Order> order_of(std::int64_t epoch) const;
   void read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch,
-                   std::vector<Opened>& opened) const;
+                   std::vector<Left>& left) const;
   void check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::string_view element, std::int64_t limit,
                       std::optional<std::int64_t> ignored, std::string_view counted) const;
-  bool threaded() const { return options_.threads > 0; }
+  bool threaded() const { return runs_ahead(); }
   void start();
   void stop();
   void work();

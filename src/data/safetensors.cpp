@@ -114,14 +114,17 @@ const TensorEntry* SafetensorsFile::find(std::string_view name) const {
   return found != entries_.end() && found->name == name ? &*found : nullptr;
 }
 
-Array SafetensorsFile::read(const TensorEntry& entry) const {
-  Array array = make_array(entry.type, entry.shape);
-  file_.read(entry.offset, array.data, fmt::format("tensor {}", in_quotes(entry.name)));
+Array SafetensorsFile::read(const TensorEntry& entry, std::int64_t first, std::int64_t count) const {
+  const std::int64_t elements = entry.shape.product();
+  OUTSIZE_CHECK(first >= 0 && count >= 0 && first + count <= elements);
+  Array array = make_array(entry.type, count == elements ? entry.shape : Dims{count});
+  const std::int64_t each = elements > 0 ? entry.bytes() / elements : 0;
+  file_.read(entry.offset + first * each, array.data, fmt::format("tensor {}", in_quotes(entry.name)));
   return array;
 }
 
 void write_safetensors(const std::string& path, std::vector<TensorEntry> entries,
-                       const std::function<std::vector<std::byte>(const TensorEntry&)>& bytes_of) {
+                       const std::function<void(const TensorEntry&, const TensorSink& sink)>& write) {
   std::sort(entries.begin(), entries.end(), [](const TensorEntry& a, const TensorEntry& b) { return a.name < b.name; });
   auto header = nlohmann::ordered_json::object();
   std::int64_t end = 0;
@@ -140,9 +143,12 @@ void write_safetensors(const std::string& path, std::vector<TensorEntry> entries
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(text)));
   for (const TensorEntry& entry : entries) {
-    const std::vector<std::byte> bytes = bytes_of(entry);
-    OUTSIZE_CHECK(static_cast<std::int64_t>(bytes.size()) == entry.bytes());
-    file.write(bytes);
+    std::int64_t written = 0;
+    write(entry, [&](std::span<const std::byte> part) {
+      file.write(part);
+      written += static_cast<std::int64_t>(part.size());
+    });
+    OUTSIZE_CHECK(written == entry.bytes());
   }
   file.commit();
 }

@@ -30,16 +30,22 @@ class SafetensorsFile {
   const std::vector<TensorEntry>& entries() const { return entries_; }
   // The entry of that name, or nullptr.
   const TensorEntry* find(std::string_view name) const;
-  Array read(const TensorEntry& entry) const;
+  Array read(const TensorEntry& entry) const { return read(entry, 0, entry.shape.product()); }
+  // `count` of its elements from `first` on, as an array of one dimension; all of them in its shape.
+  Array read(const TensorEntry& entry, std::int64_t first, std::int64_t count) const;
 
  private:
   InputFile file_;
   std::vector<TensorEntry> entries_;
 };
 
-// Writes the tensors to `path`, in the order of their names; `bytes_of` is asked for the bytes of each in turn, so that only one
-// need be in memory. Offsets of `entries` are ignored. Throws UserError when the file cannot be written or a name occurs twice.
+// Takes the bytes of a tensor part by part, in order.
+using TensorSink = std::function<void(std::span<const std::byte> part)>;
+
+// Writes the tensors to `path`, in the order of their names; `write` is asked for each in turn and gives its bytes to the sink, so
+// that none need be in memory whole. Offsets of `entries` are ignored. Throws UserError when the file cannot be written or a name
+// occurs twice.
 void write_safetensors(const std::string& path, std::vector<TensorEntry> entries,
-                       const std::function<std::vector<std::byte>(const TensorEntry&)>& bytes_of);
+                       const std::function<void(const TensorEntry&, const TensorSink& sink)>& write);
 
 }  // namespace outsize

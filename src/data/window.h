@@ -13,18 +13,22 @@ namespace outsize {
 class WindowReader {
  public:
   WindowReader(std::nullptr_t = nullptr) {}
-  // `for_several`: threads may read at a time; otherwise one.
+  // `for_several`: threads may read at a time, otherwise one. `samples_apart`: threads may even then, if no two read of one sample,
+  // which is a position of the first dimension.
   template <class Read>
-  requires std::invocable<const Read&, const Box&, std::byte*> WindowReader(Read read, bool for_several = false)
-      : read_(std::move(read)), for_several_(for_several) {}
+  requires std::invocable<const Read&, const Box&, std::byte*> WindowReader(Read read, bool for_several = false,
+                                                                            bool samples_apart = false)
+      : read_(std::move(read)), for_several_(for_several), samples_apart_(for_several || samples_apart) {}
 
   void operator()(const Box& window, std::byte* out) const { read_(window, out); }
   explicit operator bool() const { return static_cast<bool>(read_); }
   bool for_several() const { return for_several_; }
+  bool samples_apart() const { return samples_apart_; }
 
  private:
   std::function<void(const Box& window, std::byte* out)> read_;
   bool for_several_ = false;
+  bool samples_apart_ = false;
 };
 
 // Calls row(offset, count) for each row of `box`, in order: its first element's place in a dense row-major value of `shape`, and

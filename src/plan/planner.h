@@ -35,6 +35,8 @@ struct PlanRequest {
   PlannerOptions options = {};                                   // that the user gave
 
   bool limited() const { return budgets.device < kNoLimit; }
+  // Whether values can wait anywhere but on the device.
+  bool has_lower_tier() const { return budgets.host > 0 || budgets.disk > 0; }
 };
 
 // A planner: (graph, profile, budgets, options) → plan, or a refusal when it knows that none of its plans fits.

@@ -272,9 +272,15 @@ class ProgramChecker {
     };
     const auto moves = [&](Tier from, Tier to) {
       count_is(1, 1);
-      const bool source = from == Tier::disk && tier(reads_[0]) == Tier::source;
-      const bool written = tier(writes_[0]) == to || (source && tier(writes_[0]) == Tier::device);
-      if ((tier(reads_[0]) != from && !source) || !written)
+      const auto is = [&](const Resolved& operand, Tier wanted, Tier other) {
+        return tier(operand) == wanted || (from != to && tier(operand) == other);
+      };
+      const bool disk_in = from == Tier::disk, disk_out = to == Tier::disk;
+      if (!is(reads_[0], from,
+              disk_in    ? Tier::source
+              : disk_out ? Tier::device
+                         : from) ||
+          !is(writes_[0], to, disk_in ? Tier::device : to))
         fail("{} moves from {} to {}", here(), name_of(tier(reads_[0])), name_of(tier(writes_[0])));
       expect_same_box();
     };

@@ -178,6 +178,8 @@ Operand Emitter::staging_for(ValueId value, const Operand& like) {
 
 void Emitter::store_lower(ValueId value, const Operand& from, const Operand& to) {
   const bool disk = program_.piece(to.piece).tier == Tier::disk;
+  if (disk && options_.direct_disk)
+    return append({.action = Action::disk_out, .lane = Lane::disk_out, .reads = {from}, .writes = {to}});
   const Operand host = disk ? staging_for(value, from) : to;
   append({.action = Action::copy_out, .lane = Lane::copy_out, .reads = {from}, .writes = {host}});
   if (disk) append({.action = Action::disk_out, .lane = Lane::disk_out, .reads = {host}, .writes = {to}});
@@ -185,7 +187,7 @@ void Emitter::store_lower(ValueId value, const Operand& from, const Operand& to)
 
 void Emitter::load_lower(ValueId value, const Operand& from, const Operand& to) {
   const Tier tier = program_.piece(from.piece).tier;
-  if (tier == Tier::source && options_.direct_sources)
+  if ((tier == Tier::source && options_.direct_sources) || (tier == Tier::disk && options_.direct_disk))
     return append({.action = Action::disk_in, .lane = Lane::disk_in, .reads = {from}, .writes = {to}});
   const bool staged = !in_memory(tier);
   const Operand host = staged ? staging_for(value, to) : from;

@@ -46,8 +46,8 @@ class Emitter {
   void drop(const DropStep& step);
   void finish();
 
-  // Box transfers between a device operand and the value's piece in the lower tier (through a host staging piece for disk, and for
-  // a source that is not read right into it).
+  // Box transfers between a device operand and the value's piece in the lower tier (through a host staging piece where what has no
+  // address is not read right into the device, or written from there).
   void store_lower(ValueId value, const Operand& from, const Operand& to);
   void load_lower(ValueId value, const Operand& from, const Operand& to);
   Operand staging_for(ValueId value, const Operand& like);

@@ -253,7 +253,7 @@ void PassEmitter::combine(Combine how, const Operand& from, const Operand& to) {
 
 void PassEmitter::zero(const Operand& to) { emitter_.append({.action = Action::zero, .writes = {to}}); }
 
-// Row by row of each sample (of what is no map: sample by sample), through host memory.
+// Row by row of each sample (of what is no map: sample by sample), out of zeros in the memory that disks are written from.
 void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
   const ValueType& type = graph_.value(value).type;
   const Box whole = Box::whole(type.shape);
@@ -265,7 +265,7 @@ void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
   down[dim] = 1;
   for (std::int64_t sample = 0; sample < (map ? whole.extent(0) : 1); ++sample) {
     if (map) row.set(0, {sample, sample + 1});
-    const PieceId zeros = emitter_.new_piece(value, " zeros", Tier::host, row);
+    const PieceId zeros = emitter_.new_piece(value, " zeros", emitter_.options_.direct_disk ? Tier::device : Tier::host, row);
     const std::int32_t begin = emitter_.next_index();
     const Operand from = emitter_.program_.operand(zeros, {row, down}, {row, down});
     zero(from);

@@ -16,9 +16,12 @@ struct LowerOptions {
   Budgets budgets = kNoLimits;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
   bool loops = true;              // roll repeating tiles into loops
-  bool direct_sources = false;    // the host can write device memory: windows of sources are read right into it
-  bool lowest = false;            // packs as low as the packer can, not only below the budgets
-  bool takeovers = true;          // streamed results take over the bytes of what their pass reads for the last time
+  // The processor that reads files can address device memory: windows of sources are read right into it; and what goes to disk, or
+  // comes from there, does not pass through host memory.
+  bool direct_sources = false;
+  bool direct_disk = false;
+  bool lowest = false;    // packs as low as the packer can, not only below the budgets
+  bool takeovers = true;  // streamed results take over the bytes of what their pass reads for the last time
   // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
   const PersistentLayout* layout = nullptr;
   // Called after each phase with its name and the program so far (`--dump`).

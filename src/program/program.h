@@ -49,8 +49,8 @@ enum class Action : std::uint8_t {
   zero,      // fills writes[0].holds with zeros (for a welford accumulator too: count 0)
   copy_out,  // device → host
   copy_in,   // host → device
-  disk_out,  // host → disk
-  disk_in,   // disk or source → host, or source → device
+  disk_out,  // host or device → disk
+  disk_in,   // disk or source → host or device
 };
 std::string_view name_of(Action action);
 

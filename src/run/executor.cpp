@@ -21,6 +21,9 @@ namespace {
 // Behind every arena; a kernel that runs over its end is caught after the step.
 constexpr std::int64_t kGuardBytes = 4096;
 
+// What is taken of a value at a time where it is written or read in parts.
+constexpr std::int64_t kPartBytes = std::int64_t{1} << 20;
+
 using Clock = std::chrono::steady_clock;
 
 // One side of a copy, or one argument of a kernel: where its piece is, and what it holds in an iteration.
@@ -444,6 +447,47 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
               });
 }
 
+void Executor::write_parts(ValueId value, const std::function<void(std::int64_t first, std::span<std::byte> part)>& fill) {
+  const PieceId id = impl_->bound_piece(value, impl_->program.inputs, "input");
+  const Piece& piece = impl_->program.piece(id);
+  const ValueType& type = impl_->graph.value(value).type;
+  const std::int64_t bytes = type.elements() * size_of(type.dtype);
+  if (piece.offset < 0) return;  // nothing in the program reads it
+  if (!stored_dense(impl_->program.storage, type)) {
+    std::vector<std::byte> whole(static_cast<std::size_t>(bytes));
+    fill(0, whole);
+    return write(value, whole);
+  }
+  std::vector<std::byte> buffer(piece.tier == Tier::disk ? static_cast<std::size_t>(std::min(bytes, kPartBytes)) : 0);
+  for (std::int64_t done = 0; done < bytes; done += kPartBytes) {
+    const auto size = static_cast<std::size_t>(std::min(bytes - done, kPartBytes));
+    const std::span<std::byte> part =
+        piece.tier == Tier::disk ? std::span(buffer).first(size) : std::span(impl_->at(piece.tier, piece.offset + done), size);
+    fill(done / size_of(type.dtype), part);
+    if (piece.tier == Tier::disk) impl_->memory->spill()->write(piece.offset + done, part);
+    if (impl_->check) impl_->check->note(id, done, part);
+  }
+}
+
+void Executor::write(ValueId value, const WindowReader& reader) {
+  const PieceId id = impl_->bound_piece(value, impl_->program.inputs, "input");
+  const Piece& piece = impl_->program.piece(id);
+  const ValueType& type = impl_->graph.value(value).type;
+  if (piece.offset < 0) return;
+  const Box whole = Box::whole(type.shape);
+  if (!in_memory(piece.tier)) {
+    std::vector<std::byte> all(static_cast<std::size_t>(type.elements() * size_of(type.dtype)));
+    reader(whole, all.data());
+    return write(value, all);
+  }
+  if (!impl_->source_reader)
+    impl_->source_reader = std::make_unique<SourceReader>(impl_->program.storage, impl_->backend.threads());
+  impl_->source_reader->make_room(type, type.shape);
+  std::byte* const stored = impl_->at(piece.tier, piece.offset);
+  impl_->source_reader->read(reader, type, whole, stored);
+  if (impl_->check) impl_->check->note(id, 0, {stored, static_cast<std::size_t>(piece.bytes)});
+}
+
 bool Executor::takes_windows(ValueId value) const {
   return impl_->program.piece(impl_->bound_piece(value, impl_->program.inputs, "input")).tier == Tier::source;
 }
@@ -466,6 +510,30 @@ void Executor::read(ValueId value, std::span<std::byte> data) const {
       std::memcpy(part.data(), impl_->at(piece.tier, piece.offset + offset), part.size());
     if (impl_->check) impl_->check->verify(id, offset, part, running);
   });
+}
+
+void Executor::read_parts(ValueId value, const std::function<void(std::span<const std::byte> part)>& sink) const {
+  const PieceId id = impl_->bound_piece(value, impl_->program.outputs, "output");
+  const Piece& piece = impl_->program.piece(id);
+  const ValueType& type = impl_->graph.value(value).type;
+  OUTSIZE_CHECK(piece.offset >= 0);
+  const std::int64_t bytes = type.elements() * size_of(type.dtype);
+  if (!stored_dense(impl_->program.storage, type)) {
+    std::vector<std::byte> whole(static_cast<std::size_t>(bytes));
+    read(value, whole);
+    return sink(whole);
+  }
+  std::uint32_t running = 0;
+  std::vector<std::byte> buffer(piece.tier == Tier::disk ? static_cast<std::size_t>(std::min(bytes, kPartBytes)) : 0);
+  for (std::int64_t done = 0; done < bytes; done += kPartBytes) {
+    const auto size = static_cast<std::size_t>(std::min(bytes - done, kPartBytes));
+    if (piece.tier == Tier::disk) impl_->memory->spill()->read(piece.offset + done, std::span(buffer).first(size));
+    const std::span<const std::byte> part = piece.tier == Tier::disk
+                                                ? std::span<const std::byte>(buffer).first(size)
+                                                : std::span<const std::byte>(impl_->at(piece.tier, piece.offset + done), size);
+    if (impl_->check) impl_->check->verify(id, done, part, running);
+    sink(part);
+  }
 }
 
 void Executor::step() { impl_->step(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,6 +38,11 @@ class Executor {
   // Writes an input or persistent value before a step; `data` is dense row-major in the value's dtype. Throws UserError when the
   // size is wrong or the value is not an input.
   void write(ValueId value, std::span<const std::byte> data);
+  // The same from a reader of windows, without the value ever being whole outside the memory of the run.
+  void write(ValueId value, const WindowReader& reader);
+  // The same part by part, in order: fill(first, part) writes the elements from `first` on. Of a persistent value a part is small,
+  // whatever the size of the value.
+  void write_parts(ValueId value, const std::function<void(std::int64_t first, std::span<std::byte> part)>& fill);
   // Whether the program takes this input window by window from its source.
   bool takes_windows(ValueId value) const;
   // The source of such an input, from the next step on; a step calls it from as many threads as the backend may use, where it is
@@ -44,6 +50,8 @@ class Executor {
   void source(ValueId value, WindowReader reader);
   // Reads an output or persistent value after a step into dense row-major `data`.
   void read(ValueId value, std::span<std::byte> data) const;
+  // The same part by part, in order.
+  void read_parts(ValueId value, const std::function<void(std::span<const std::byte> part)>& sink) const;
 
   // Runs the program once. Errors of any lane are rethrown here: of a spill file that cannot be read or written as UserError, of a
   // value that was changed in a lower tier, where that is checked, as InternalError, of a source whatever it throws.

@@ -67,7 +67,7 @@ void SourceReader::read(const WindowReader& source, const ValueType& type, const
   if (window.empty()) return;
   if (is_whole(storage_, type)) return source(window, stored);
   task_ = {&source, &type, &window, stored};
-  if (!source.for_several() || threads_.empty()) {
+  if (!(source.for_several() || splits_samples()) || threads_.empty()) {
     read_share(0, 1);
   } else {
     {
@@ -83,24 +83,33 @@ void SourceReader::read(const WindowReader& source, const ValueType& type, const
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+// Whether threads take samples and not rows: each then has some.
+bool SourceReader::splits_samples() const { return task_.source->samples_apart() && task_.window->extent(0) >= threads(); }
+
 // Neighbouring rows stay with one thread: what decodes an image decodes some of them together.
 void SourceReader::read_share(std::int64_t thread, std::int64_t of) noexcept {
   try {
-    const Interval rows = (*task_.window)[kRows];
-    read_rows(buffers_[static_cast<std::size_t>(thread)],
-              {rows.lo + rows.size() * thread / of, rows.lo + rows.size() * (thread + 1) / of});
+    const auto share = [&](Interval all) {
+      return Interval{all.lo + all.size() * thread / of, all.lo + all.size() * (thread + 1) / of};
+    };
+    const Interval samples = (*task_.window)[0], rows = (*task_.window)[kRows];
+    std::vector<std::byte>& buffer = buffers_[static_cast<std::size_t>(thread)];
+    if (splits_samples())
+      read_rows(buffer, share(samples), rows);
+    else
+      read_rows(buffer, samples, share(rows));
   } catch (...) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::current_exception();
   }
 }
 
-void SourceReader::read_rows(std::vector<std::byte>& buffer, Interval rows) const {
+void SourceReader::read_rows(std::vector<std::byte>& buffer, Interval samples, Interval rows) const {
   const ValueType& type = *task_.type;
   const Box& window = *task_.window;
   const std::int64_t at_once = rows_at_once(type, window.shape()), together = channels_together(storage_, type);
   Box part = window;
-  for (std::int64_t sample = window.lo[0]; sample < window.hi[0]; ++sample)
+  for (std::int64_t sample = samples.lo; sample < samples.hi; ++sample)
     for (std::int64_t channel = window.lo[kChannels]; channel < window.hi[kChannels]; channel += together)
       for (std::int64_t row = rows.lo; row < rows.hi; row += at_once) {
         part.set(0, {sample, sample + 1});

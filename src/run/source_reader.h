@@ -13,7 +13,8 @@
 namespace outsize {
 
 // Brings windows of an input from their source into the form they are stored in: by several threads where the source is for
-// several, each of them some rows, and part by part, so that what is read is stored while it is in the processor's cache.
+// several, each of them some samples or some rows, and part by part, so that what is read is stored while it is in the processor's
+// cache.
 class SourceReader {
  public:
   // `threads`: the most that read at a time, the caller's included; the others sleep between windows.
@@ -40,7 +41,8 @@ class SourceReader {
   std::int64_t threads() const { return static_cast<std::int64_t>(buffers_.size()); }
   // The share of one of `of` threads.
   void read_share(std::int64_t thread, std::int64_t of) noexcept;
-  void read_rows(std::vector<std::byte>& buffer, Interval rows) const;
+  bool splits_samples() const;
+  void read_rows(std::vector<std::byte>& buffer, Interval samples, Interval rows) const;
   void serve(std::int64_t thread);
 
   const StorageRule storage_;

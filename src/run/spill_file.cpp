@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,28 @@ int reserve(int file, std::int64_t bytes) {
   return ftruncate(file, bytes) == 0 ? 0 : errno;
 }
 
+// Whether a file's bytes are memory: what waits there saves none.
+bool is_in_memory(int file) {
+  constexpr std::int64_t kTmpfs = 0x01021994, kRamfs = 0x858458f6, kHugetlbfs = 0x958458f6;
+  struct statfs system {};
+  if (fstatfs(file, &system) != 0) return false;
+  const auto type = static_cast<std::int64_t>(static_cast<std::uint32_t>(system.f_type));
+  return type == kTmpfs || type == kRamfs || type == kHugetlbfs;
+}
+
+// What is written before it is sent to the disk.
+constexpr std::int64_t kAtOnce = std::int64_t{8} << 20;
+
+// The range of a file that a copy touches, from its smallest to its largest byte.
+Interval touched_by(const CopyPlan& plan, std::int64_t element_bytes, bool target, std::int64_t offset) {
+  std::int64_t first = target ? plan.to : plan.from, last = first;
+  for (int loop = 0; loop < CopyPlan::kLoops; ++loop)
+    last += (plan.count[loop] - 1) * (target ? plan.to_stride : plan.from_stride)[loop];
+  return {offset + first * element_bytes, offset + (last + plan.length) * element_bytes};
+}
+
+void forget(int file, Interval range) { posix_fadvise(file, range.lo, range.size(), POSIX_FADV_DONTNEED); }
+
 }  // namespace
 
 SpillFile::SpillFile(std::string directory, std::int64_t bytes) : directory_(std::move(directory)) {
@@ -32,6 +55,11 @@ SpillFile::SpillFile(std::string directory, std::int64_t bytes) : directory_(std
   file_ = open_nameless_file(directory_);
   if (file_ < 0) fail("make a file of", bytes);
   try {
+    if (is_in_memory(file_))
+      user_error(
+          "spill directory '{}': is on a file system that lives in memory, where nothing is saved; name a directory on a disk "
+          "with --spill",
+          directory_);
     grow(bytes);
   } catch (...) {
     close(file_);
@@ -93,14 +121,33 @@ void SpillFile::read_run(std::int64_t offset, std::span<std::byte> data) const {
   }
 }
 
+// What was written since the last time is sent off, and what was then is waited for and forgotten: the disk writes while others do.
+void SpillFile::note_written(Interval range) {
+  const std::lock_guard lock(mutex_);
+  now_.ranges[now_.count++] = range;
+  now_.bytes += range.size();
+  if (now_.bytes < kAtOnce && now_.count < Written::kMost) return;
+  for (std::size_t i = 0; i < on_the_way_.count; ++i) {
+    const Interval& sent = on_the_way_.ranges[i];
+    sync_file_range(file_, sent.lo, sent.size(), SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    forget(file_, sent);
+  }
+  for (std::size_t i = 0; i < now_.count; ++i)
+    sync_file_range(file_, now_.ranges[i].lo, now_.ranges[i].size(), SYNC_FILE_RANGE_WRITE);
+  on_the_way_ = now_;
+  now_ = {};
+}
+
 void SpillFile::write(std::int64_t offset, std::span<const std::byte> data) {
   check_size();
   write_run(offset, data);
+  note_written({offset, offset + static_cast<std::int64_t>(data.size())});
 }
 
 void SpillFile::read(std::int64_t offset, std::span<std::byte> data) const {
   check_size();
   read_run(offset, data);
+  forget(file_, {offset, offset + static_cast<std::int64_t>(data.size())});
 }
 
 void SpillFile::write_box(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::int64_t offset) {
@@ -109,6 +156,7 @@ void SpillFile::write_box(const CopyPlan& plan, std::int64_t element_bytes, cons
   for_each_run(plan, 0, run_count(plan), [&](std::int64_t at_from, std::int64_t at_to) {
     write_run(offset + at_to * element_bytes, {from + at_from * element_bytes, length});
   });
+  if (plan.length > 0) note_written(touched_by(plan, element_bytes, true, offset));
 }
 
 void SpillFile::read_box(const CopyPlan& plan, std::int64_t element_bytes, std::int64_t offset, std::byte* to) const {
@@ -117,6 +165,7 @@ void SpillFile::read_box(const CopyPlan& plan, std::int64_t element_bytes, std::
   for_each_run(plan, 0, run_count(plan), [&](std::int64_t at_from, std::int64_t at_to) {
     read_run(offset + at_from * element_bytes, {to + at_to * element_bytes, length});
   });
+  if (plan.length > 0) forget(file_, touched_by(plan, element_bytes, false, offset));
 }
 
 }  // namespace outsize

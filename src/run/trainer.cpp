@@ -21,49 +21,53 @@ std::vector<std::byte> buffer_for(const ValueType& type) {
   return std::vector<std::byte>(static_cast<std::size_t>(type.elements() * size_of(type.dtype)));
 }
 
-// [positions, features]: feature 2i is sin(p / 10000^(2i/features)), feature 2i + 1 its cosine.
+// [positions, features]: feature 2i is sin(p / 10000^(2i/features)), feature 2i + 1 its cosine. The elements from `first` on.
 template <class T>
-void fill_sinusoids(std::span<T> values, const Dims& shape) {
+void fill_sinusoids(std::span<T> values, std::int64_t first, const Dims& shape) {
   if (shape.rank() != 2) user_error("init=sinusoid fills values [positions, features], found {}", to_string(shape));
-  for (std::int64_t p = 0; p < shape[0]; ++p)
-    for (std::int64_t i = 0; i < shape[1]; ++i) {
-      const double exponent = static_cast<double>(i / 2 * 2) / static_cast<double>(shape[1]);
-      const double angle = static_cast<double>(p) / std::pow(10000.0, exponent);
-      values[static_cast<std::size_t>(p * shape[1] + i)] = static_cast<T>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
-    }
+  for (T& value : values) {
+    const std::int64_t p = first / shape[1], i = first % shape[1];
+    const double exponent = static_cast<double>(i / 2 * 2) / static_cast<double>(shape[1]);
+    const double angle = static_cast<double>(p) / std::pow(10000.0, exponent);
+    value = static_cast<T>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    ++first;
+  }
 }
 
+// The elements of a value from `first` on, which is even.
 template <class T>
-void fill(std::span<T> values, const Dims& shape, const Init& init, const RandomStream& stream) {
+void fill(std::span<T> values, std::int64_t first, const Dims& shape, const Init& init, const RandomStream& stream) {
+  const auto begin = static_cast<std::uint64_t>(first);
   switch (init.kind) {
     case Init::Kind::zeros: std::fill(values.begin(), values.end(), T{0}); break;
     case Init::Kind::ones: std::fill(values.begin(), values.end(), T{1}); break;
     case Init::Kind::constant: std::fill(values.begin(), values.end(), static_cast<T>(init.scale)); break;
-    case Init::Kind::sinusoid: fill_sinusoids(values, shape); break;
+    case Init::Kind::sinusoid: fill_sinusoids(values, first, shape); break;
     case Init::Kind::normal:
       for (std::size_t i = 0; i < values.size(); i += 2) {
-        const auto pair = stream.normal_pair(i / 2);
+        const auto pair = stream.normal_pair((begin + i) / 2);
         values[i] = static_cast<T>(pair[0] * init.scale);
         if (i + 1 < values.size()) values[i + 1] = static_cast<T>(pair[1] * init.scale);
       }
       break;
     case Init::Kind::uniform:
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>((2 * stream.uniform(i) - 1) * init.scale);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>((2 * stream.uniform(begin + i) - 1) * init.scale);
       break;
   }
 }
 
-std::vector<std::byte> initial(const Value& value, std::uint64_t seed) {
-  std::vector<std::byte> bytes = buffer_for(value.type);
+// Writes a part of what a value begins with: its elements from `first` on.
+void initialise_part(const Value& value, std::uint64_t seed, std::int64_t first, std::span<std::byte> part) {
   const RandomStream stream(seed, value.name);
-  const auto count = static_cast<std::size_t>(value.type.elements());
+  const std::size_t count = part.size() / static_cast<std::size_t>(size_of(value.type.dtype));
   if (value.type.dtype == DType::f32)
-    fill(std::span(reinterpret_cast<float*>(bytes.data()), count), value.type.shape, value.init, stream);
+    fill(std::span(reinterpret_cast<float*>(part.data()), count), first, value.type.shape, value.init, stream);
   else if (value.type.dtype == DType::f64)
-    fill(std::span(reinterpret_cast<double*>(bytes.data()), count), value.type.shape, value.init, stream);
+    fill(std::span(reinterpret_cast<double*>(part.data()), count), first, value.type.shape, value.init, stream);
   else if (value.init.kind != Init::Kind::zeros)
     user_error("'{}' of {} can only be initialised with zeros", value.name, to_string(value.type));
-  return bytes;
+  else
+    std::fill(part.begin(), part.end(), std::byte{0});
 }
 
 // A number as the bytes of a one-element value.
@@ -130,9 +134,7 @@ void give(Executor& executor, ValueId id, const ValueType& type, const std::vect
           const WindowReader& windows = nullptr) {
   if (!executor.takes_windows(id)) {
     if (!windows) return executor.write(id, whole);
-    std::vector<std::byte> read = buffer_for(type);
-    windows(Box::whole(type.shape), read.data());
-    return executor.write(id, read);
+    return executor.write(id, windows);
   }
   if (windows) return executor.source(id, windows);
   executor.source(id, [&whole, shape = type.shape, bytes = size_of(type.dtype)](const Box& window, std::byte* out) {
@@ -201,7 +203,9 @@ Trainer::~Trainer() = default;
 void Trainer::initialise() {
   const Entry& entry = ready(*main_);
   for (Role role : {Role::parameter, Role::state})
-    for (ValueId id : persistent(role)) entry.executor->write(id, initial(main().graph.value(id), seed_));
+    for (ValueId id : persistent(role))
+      entry.executor->write_parts(
+          id, [&](std::int64_t first, std::span<std::byte> part) { initialise_part(main().graph.value(id), seed_, first, part); });
 }
 
 // The main program, or one that is made when it is first asked for, from which the least used ones make room.
@@ -242,6 +246,8 @@ Trainer::Entry& Trainer::ready(Entry& entry) {
         std::make_unique<Executor>(entry.program.step.graph, entry.program.prepared.program, backend_, memory_, executor_options());
   return entry;
 }
+
+std::int64_t Trainer::memory_bytes() const { return memory_->sizes().device + memory_->sizes().host; }
 
 std::vector<ValueId> Trainer::persistent(Role role) const {
   const Graph& graph = main().graph;
@@ -380,8 +386,12 @@ LoadReport Trainer::load(const SafetensorsFile& file, bool partial) {
   const Entry& entry = ready(*main_);
   for (const auto& [id, tensor] : found) {
     const Value& value = main().graph.value(id);
-    entry.executor->write(id,
-                          converted(file.read(*tensor), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name)));
+    entry.executor->write_parts(id, [&, tensor = tensor](std::int64_t first, std::span<std::byte> part) {
+      const auto count = static_cast<std::int64_t>(part.size()) / size_of(value.type.dtype);
+      const std::vector<std::byte> read =
+          converted(file.read(*tensor, first, count), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name));
+      std::memcpy(part.data(), read.data(), read.size());
+    });
   }
   steps_ = steps;
   for (const TensorEntry& tensor : file.entries())
@@ -395,12 +405,11 @@ void Trainer::save(const std::string& path) const {
     for (ValueId id : persistent(role)) entries.push_back(entry_of(main().graph.value(id).name, main().graph.value(id).type));
   entries.push_back({kSteps, ElementType::i64, {1}, 0});
   for (Role role : {Role::parameter, Role::state})
-    for (ValueId id : persistent(role)) check_finite(main().graph.value(id), read(id), path);
-  write_safetensors(path, std::move(entries), [this](const TensorEntry& entry) {
-    if (entry.name != kSteps) return read(main().graph.find_value(entry.name));
-    std::vector<std::byte> bytes(sizeof steps_);
-    std::memcpy(bytes.data(), &steps_, sizeof steps_);
-    return bytes;
+    for (ValueId id : persistent(role))
+      main_->executor->read_parts(id, [&](std::span<const std::byte> part) { check_finite(main().graph.value(id), part, path); });
+  write_safetensors(path, std::move(entries), [this](const TensorEntry& entry, const auto& sink) {
+    if (entry.name == kSteps) return sink(std::as_bytes(std::span(&steps_, 1)));
+    main_->executor->read_parts(main().graph.find_value(entry.name), sink);
   });
 }
 
@@ -408,12 +417,9 @@ void Trainer::save_gradients(const std::string& path, const std::vector<double>&
   const std::string kLosses = "losses";
   std::vector<TensorEntry> entries{{kLosses, ElementType::f64, {static_cast<std::int64_t>(losses.size())}, 0}};
   for (const auto& [name, gradient] : gradients_) entries.push_back(gradient.first);
-  write_safetensors(path, std::move(entries), [&](const TensorEntry& entry) {
-    if (entry.name == kLosses) {
-      const auto bytes = std::as_bytes(std::span(losses));
-      return std::vector<std::byte>(bytes.begin(), bytes.end());
-    }
-    return gradients_.at(entry.name).second;
+  write_safetensors(path, std::move(entries), [&](const TensorEntry& entry, const auto& sink) {
+    if (entry.name == kLosses) return sink(std::as_bytes(std::span(losses)));
+    sink(gradients_.at(entry.name).second);
   });
 }
 
@@ -426,7 +432,7 @@ std::map<std::string, std::string> Trainer::plans() const {
 
 std::string Trainer::sha256_of(Role role) const {
   Sha256 hash;
-  for (ValueId id : persistent(role)) hash.update(read(id));
+  for (ValueId id : persistent(role)) main_->executor->read_parts(id, [&](std::span<const std::byte> part) { hash.update(part); });
   return hash.hex_digest();
 }
 

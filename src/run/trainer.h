@@ -80,6 +80,9 @@ class Trainer {
   std::int64_t measured_peak_bytes(Tier tier = Tier::device) const { return memory_->touched_bytes(tier); }
   std::int64_t predicted_peak_bytes(Tier tier = Tier::device) const { return predicted_peaks_[tier]; }
 
+  // What the arenas of the run take of this machine's memory.
+  std::int64_t memory_bytes() const;
+
   // Takes parameters and states from `file`. Every parameter must be there with its shape; or, where `partial`, at least one. The
   // number of the step goes on from the file's, if it has one. Throws UserError naming the file and all parameters that are missing
   // or have another shape; then nothing is changed.

@@ -121,7 +121,8 @@ class Planning {
   // that were, and the later programs of a run stay as they are; so does a refusal for what another tier lacks.
   bool keep_is_better(const std::optional<Refusal>& refusal) {
     if (!planner_ || planner_->name == "keep" || !request_.options.given().empty() || options_.layout) return false;
-    if (refusal && refusal->tier != Tier::device) return false;
+    // Where there is no lower tier, what would wait in one can only be kept.
+    if (refusal && refusal->tier != Tier::device && request_.has_lower_tier()) return false;
     // The sum of what is live, to which packing adds, tells most of the time.
     const std::vector<std::int64_t> live = lives_of(request_, *costs_, eager_order(graph_)).bytes();
     const std::int64_t most = refusal ? options_.budgets.device : found_.program.peak_bytes.device;
@@ -211,6 +212,7 @@ class Planning {
     options.budgets = options_.budgets;
     options.lowest = lowest;
     options.direct_sources = request_.profile.device.is_host();
+    options.direct_disk = options.direct_sources && options.budgets.host == 0;
     options.layout = options_.layout;
     return lower(graph_, plan, options);
   }

@@ -82,17 +82,18 @@ TEST_F(Cli, PlannersTakeOptions) {
                          {"offload-ratio", {{"ratio", 1.0}}},
                          {"tflms", {{"excl_types", Json::array({"max_pool"})}, {"n_tensors", 3}, {"lb", 2}}},
                      }));
-  const std::string ratio = "plan " + kLarger + " --planner offload-ratio:ratio=";
+  const std::string ratio = "plan " + kLarger + " --host-memory 1GiB --planner offload-ratio:ratio=";
   EXPECT_EQ(json(ratio + "0")["swapped_bytes"], 0);
   EXPECT_GT(json(ratio + "1")["swapped_bytes"], 0);
   // One segment is the last, which is not made again.
   const std::string segments = "plan " + kLarger + " --planner checkpoint:segments=";
   EXPECT_EQ(json(segments + "1")["recomputed_ops"], 0);
   EXPECT_GT(json(segments + "4")["recomputed_ops"], 0);
-  const std::string again = "plan " + kLarger + " --planner superneurons:recompute=";
+  const std::string again = "plan " + kLarger + " --host-memory 1GiB --planner superneurons:recompute=";
   EXPECT_GT(json(again + "memory")["recomputed_ops"], json(again + "speed")["recomputed_ops"]);
   EXPECT_NE(run(ratio + "1").out.find("offload-ratio:ratio=1\n"), std::string::npos);
-  EXPECT_EQ(train("--steps 1 --planner superneurons:recompute=memory")["planner_options"], (Json{{"recompute", "memory"}}));
+  EXPECT_EQ(train("--steps 1 --host-memory 1GiB --planner superneurons:recompute=memory")["planner_options"],
+            (Json{{"recompute", "memory"}}));
   EXPECT_EQ(json("fit " + kSizes + " --memory 1GiB --probe-limit 0 --planners checkpoint:segments=2")["rows"][0]["planner_options"],
             (Json{{"segments", 2}}));
 }
@@ -162,11 +163,12 @@ TEST_F(Cli, RefusalsSayWhatLacks) {
 
 // What a plan takes beside the device is said, where it takes any.
 TEST_F(Cli, SummariesSayWhatTheHostHolds) {
-  const std::string budget = kLarger + " --memory 80%";
+  const std::string budget = kLarger + " --memory 80% --host-memory 1GiB";
   EXPECT_NE(run("plan " + budget + " --planner vdnn-all").out.find("\nhost memory "), std::string::npos);
   EXPECT_EQ(run("plan " + kLarger + " --planner keep").out.find("host memory"), std::string::npos);
   const std::string trained = run("train " + budget + " --planner vdnn-all --steps 1").out;
   EXPECT_NE(trained.find("\nhost memory "), std::string::npos) << trained;
+  EXPECT_NE(trained.find("which on a cpu is the same memory as the device's"), std::string::npos) << trained;
   // Nothing was measured where no step was left to be made.
   const std::string again = "train " + kLarger + " --steps 1 --checkpoint c";
   run(again);
@@ -226,12 +228,17 @@ TEST_F(Cli, EveryPlannerAccumulatesAndEvaluatesAlike) {
   ASSERT_EQ(all[0]["name"], "keep");
   for (const Json& planner : all) {
     const std::string name = planner["name"];
-    const Result result = run(task + name);
-    ASSERT_EQ(result.status, 0) << name << ": " << result.err;
-    const Json object = Json::parse(result.out);
-    EXPECT_EQ(object["params_sha256"], keep["params_sha256"]) << name;
-    EXPECT_EQ(object["eval_loss"], keep["eval_loss"]) << name;
-    EXPECT_EQ(object["measured_peak_bytes"], object["predicted_peak_bytes"]) << name;
+    // In a card's two tiers; and on a plain machine, whose lower tier is its disk.
+    for (const std::string tier : {" --host-memory 1GiB", " --spill ."}) {
+      const Result result = run(task + name + tier);
+      ASSERT_EQ(result.status, 0) << name << tier << ": " << result.err;
+      const Json object = Json::parse(result.out);
+      EXPECT_EQ(object["params_sha256"], keep["params_sha256"]) << name << tier;
+      EXPECT_EQ(object["eval_loss"], keep["eval_loss"]) << name << tier;
+      EXPECT_EQ(object["measured_peak_bytes"], object["predicted_peak_bytes"]) << name << tier;
+      EXPECT_EQ(object["measured_disk_bytes"], object["disk_bytes"]) << name << tier;
+      EXPECT_TRUE(tier.starts_with(" --host") || object["host_bytes"] == 0) << name;
+    }
   }
 }
 
@@ -327,7 +334,8 @@ TEST_F(Explained, Kept) {
 }
 
 TEST_F(Explained, Swapped) {
-  const Json object = explain("plan skeleton by hand\nuntil add\nout z host\ndrop z\nuntil conv2.grad_weight\nin z\nrest\n", "z");
+  const Json object = explain("plan skeleton by hand\nuntil add\nout z host\ndrop z\nuntil conv2.grad_weight\nin z\nrest\n", "z",
+                              " --host-memory 1GiB");
   EXPECT_EQ(object["residency"], Json({"swapped"}));
   EXPECT_EQ(events(object), (Texts{"made by op bn.apply", "swapped out to host after op conv2", "dropped after op conv2",
                                    "swapped in before op conv2.grad_weight"}));
@@ -351,10 +359,10 @@ TEST_F(Explained, TiledAndStreamed) {
       "pass r.a driver=y grid=[1, 1, 2, 1] ops=[conv1]\nuntil conv1.grad_weight\n"
       "pass r.b driver=bn.apply.grad_apply grid=[1, 1, 2, 1] ops=[conv1.grad_weight]\n"
       "pass r.c driver=pool.grad grid=[1, 1, 2, 1] ops=[shortcut.grad_weight]\nrest\n";
-  const Json y = explain(plan, "y");
+  const Json y = explain(plan, "y", " --host-memory 1GiB");
   EXPECT_EQ(y["residency"], Json({"tiled"}));
   EXPECT_EQ(events(y), Texts{"made tile by tile in pass r.a"});
-  const Json x = explain(plan, "x");
+  const Json x = explain(plan, "x", " --host-memory 1GiB");
   EXPECT_EQ(x["residency"], Json({"streamed"}));
   EXPECT_TRUE(x["recompute_s"].is_null());
   for (const Json& use : x["uses"]) EXPECT_TRUE(use.contains("pass")) << use;
@@ -441,7 +449,7 @@ TEST_F(Cli, AdviceSaysWhatWasNotTried) {
 // A planner that may have more may need more, or less: then the message says so.
 TEST_F(Cli, AdviceExplainsFiguresThatDiffer) {
   for (const std::string planner : {"keep", "checkpoint", "superneurons", "autoswap"}) {
-    const Result result = run("plan " + kLarger + " --memory 30% --json --planner " + planner);
+    const Result result = run("plan " + kLarger + " --memory 30% --host-memory 1GiB --json --planner " + planner);
     ASSERT_EQ(result.status, 1) << planner;
     const Json object = Json::parse(result.out);
     ASSERT_TRUE(object["smallest_budget_bytes"].is_number()) << planner;

@@ -40,9 +40,16 @@ wait $pid
   }
   std::int64_t disk_bytes() const { return json(kSpilling + " --steps 1")["disk_bytes"]; }
   static bool can_mount() { return std::system("unshare -rm sh -c 'mount -t tmpfs none /mnt' >/dev/null 2>&1") == 0; }
-  // The status of the run with a file system of its own in sp.
-  int mounted(const std::string& options, const std::string& arguments) const {
-    write("inside", "mount -t tmpfs -o " + options + " none sp\nexec '" OUTSIZE_PROGRAM "' " + kSpilling + arguments + "\n");
+  // Commands that mount a file system of so many bytes at sp. Its pages are memory, which an overlay does not tell.
+  static std::string small_disk(std::int64_t bytes) {
+    return fmt::format(
+        "mkdir t lower\nmount -t tmpfs -o size={} none t\nmkdir t/upper t/work\n"
+        "mount -t overlay -o lowerdir=lower,upperdir=t/upper,workdir=t/work none sp",
+        bytes);
+  }
+  // The status of the run with sp mounted by these commands.
+  int mounted(const std::string& mounts, const std::string& arguments) const {
+    write("inside", mounts + "\nexec '" OUTSIZE_PROGRAM "' " + kSpilling + arguments + "\n");
     const int status = std::system(("cd '" + path(".") + "' && unshare -rm sh inside >stdout 2>stderr").c_str());
     return WEXITSTATUS(status);
   }
@@ -112,18 +119,31 @@ TEST_F(Spill, AFullDiskIsFoundBeforeTheFirstStep) {
   if (!can_mount()) GTEST_SKIP() << "no file system can be mounted here";
   constexpr std::int64_t kPage = 4096;
   const std::int64_t needed = disk_bytes();
-  EXPECT_EQ(mounted(fmt::format("size={}", needed / 2), " --steps 2 --checkpoint d"), 2);
+  EXPECT_EQ(mounted(small_disk(needed / 2), " --steps 2 --checkpoint d"), 2);
   EXPECT_NE(text("stderr").find("spill directory 'sp': cannot reserve " + format_bytes(needed) +
                                 ": No space left on device; free some room there, or name another directory with --spill"),
             std::string::npos)
       << text("stderr");
   EXPECT_FALSE(std::filesystem::exists(path("d")));
-  EXPECT_EQ(mounted(fmt::format("size={}", (needed + kPage - 1) / kPage * kPage), " --steps 2"), 0) << text("stderr");
+  std::filesystem::remove_all(path("t"));
+  std::filesystem::remove_all(path("lower"));
+  EXPECT_EQ(mounted(small_disk((needed + kPage - 1) / kPage * kPage), " --steps 2"), 0) << text("stderr");
+}
+
+// What waits in a file there waits in memory.
+TEST_F(Spill, AFileSystemInMemoryIsNoDisk) {
+  if (!can_mount()) GTEST_SKIP() << "no file system can be mounted here";
+  EXPECT_EQ(mounted("mount -t tmpfs none sp", " --steps 2 --checkpoint d"), 2);
+  EXPECT_NE(text("stderr").find("spill directory 'sp': is on a file system that lives in memory, where nothing is saved; name a "
+                                "directory on a disk with --spill"),
+            std::string::npos)
+      << text("stderr");
+  EXPECT_FALSE(std::filesystem::exists(path("d")));
 }
 
 TEST_F(Spill, ADirectoryThatCannotBeWrittenIsFoundBeforeTheFirstStep) {
   if (!can_mount()) GTEST_SKIP() << "no file system can be mounted here";
-  EXPECT_EQ(mounted("ro", " --steps 2 --checkpoint d"), 2);
+  EXPECT_EQ(mounted("mount -t tmpfs -o ro none sp", " --steps 2 --checkpoint d"), 2);
   EXPECT_NE(text("stderr").find("spill directory 'sp': cannot make a file of " + format_bytes(disk_bytes()) +
                                 ": Read-only file system; name a writable directory on a local disk with --spill"),
             std::string::npos)

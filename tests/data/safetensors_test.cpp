@@ -28,8 +28,13 @@ TEST_F(Safetensors, RoundTrip) {
   const Array none = make_array(ElementType::f64, {0, 4});
   write_safetensors(path("a.safetensors"),
                     {{"weight", weight.type, weight.shape}, {"count", count.type, count.shape}, {"none", none.type, none.shape}},
-                    [&](const TensorEntry& entry) {
-                      return entry.name == "weight" ? weight.data : entry.name == "count" ? count.data : none.data;
+                    [&](const TensorEntry& entry, const TensorSink& sink) {
+                      if (entry.name == "count") return sink(count.data);
+                      // In parts of any length.
+                      const std::span<const std::byte> all = entry.name == "weight" ? weight.data : none.data;
+                      const std::size_t part = std::min<std::size_t>(all.size(), 5);
+                      sink(all.first(part));
+                      sink(all.subspan(part));
                     });
   const SafetensorsFile file(path("a.safetensors"));
   ASSERT_EQ(file.entries().size(), 3U);
@@ -38,6 +43,9 @@ TEST_F(Safetensors, RoundTrip) {
   ASSERT_TRUE(entry);
   EXPECT_EQ(entry->shape, (Dims{2, 3}));
   EXPECT_EQ(file.read(*entry).data, weight.data);
+  const Array part = file.read(*entry, 2, 3);
+  EXPECT_EQ(part.shape, Dims{3});
+  EXPECT_EQ(part.data, array_of<float>(ElementType::f32, {3}, {3, 4, 5}).data);
   EXPECT_EQ(file.read(*file.find("count")).data, count.data);
   EXPECT_EQ(file.find("bias"), nullptr);
 }
@@ -107,7 +115,7 @@ TEST_F(Safetensors, NamesAreShownOnOneLine) {
 TEST_F(Safetensors, FailedWriteKeepsTheOldFile) {
   write("a.safetensors", "old");
   EXPECT_THROW(write_safetensors(path("a.safetensors"), {{"a", ElementType::u8, {1}}},
-                                 [](const TensorEntry&) -> std::vector<std::byte> { throw UserError("no"); }),
+                                 [](const TensorEntry&, const TensorSink&) { throw UserError("no"); }),
                UserError);
   EXPECT_EQ(content("a.safetensors"), "old");
 }

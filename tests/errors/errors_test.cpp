@@ -109,7 +109,9 @@ class Errors : public testing::TestWithParam<Case> {
 
   static void write_arrays() {
     const auto path = [](const char* name) { return (folder_ / name).string(); };
-    const auto zeros = [](const TensorEntry& entry) { return std::vector<std::byte>(static_cast<std::size_t>(entry.bytes())); };
+    const auto zeros = [](const TensorEntry& entry, const TensorSink& sink) {
+      sink(std::vector<std::byte>(static_cast<std::size_t>(entry.bytes())));
+    };
     write_safetensors(path("good.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 3, 3}}}, zeros);
     write_safetensors(path("other.safetensors"), {{"fc.weight", ElementType::f32, {4, 3}}}, zeros);
     write_safetensors(path("shape.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 1, 1}}}, zeros);

@@ -59,7 +59,8 @@ void export_all(const std::string& path) {
   for (const auto& [entry, tensor] : tensors) entries.push_back(entry);
   std::map<std::string, const Tensor*> by_name;
   for (const auto& [entry, tensor] : tensors) by_name[entry.name] = &tensor;
-  write_safetensors(path, std::move(entries), [&](const TensorEntry& entry) { return bytes_of(*by_name.at(entry.name)); });
+  write_safetensors(path, std::move(entries),
+                    [&](const TensorEntry& entry, const TensorSink& sink) { sink(bytes_of(*by_name.at(entry.name))); });
   fmt::print("{}\n", cases.dump());
 }
 

@@ -308,7 +308,7 @@ class Tsplit {
     found.seconds = out + link.least_left_in(in, run + 1, before);
     if (found.ratio() < best.ratio()) found.seconds = out + link.left_in(in, run + 1, before, fits);
     found.leaves = true;
-    if (found.ratio() < best.ratio()) best = found;
+    if (request_.has_lower_tier() && found.ratio() < best.ratio()) best = found;
     // Equation 4.
     if (now.option != Option::reside || leaves_forward_.contains(life.value) || !crosses(now_, after, before) ||
         !droppable(life.value))
@@ -524,7 +524,8 @@ Planned<Plan> plan_tsplit(const PlanRequest& request) {
   };
   // Whole values may do as well: each decision is the best at its place alone. What packing asks for is left to it where it can be.
   for (const std::int64_t gaps : {request.gaps, std::int64_t{0}}) {
-    if (consider(request.options.flag(kTsplitSplit), gaps)) consider(false, gaps);
+    // What is split waits outside the device, piece by piece.
+    if (consider(request.options.flag(kTsplitSplit) && request.has_lower_tier(), gaps)) consider(false, gaps);
     if (best) return std::move(*best);
     if (request.gaps == 0) break;
   }

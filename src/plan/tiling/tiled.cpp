@@ -159,9 +159,12 @@ bool cut_exactly(const PlanRequest& request, const CutPass& cut, PassTrial& tria
   return false;
 }
 
-// Whether a streamed value may be on disk: what is summed over tiles is added to in memory.
-bool may_spill(const Graph& graph, ValueId id) {
+// Whether a streamed value may be on disk: what is summed over tiles is added to in memory. Weights are read in every step, so that
+// they go there only where there is nothing else.
+bool may_spill(const PlanRequest& request, ValueId id) {
+  const Graph& graph = request.graph;
   const Value& value = graph.value(id);
+  if (value.persistent()) return request.budgets.host == 0;
   if (value.role == Role::activation) return true;
   return value.role == Role::gradient && value.producer &&
          graph.op(value.producer).def->can_gather({graph, graph.op(value.producer)});
@@ -179,7 +182,7 @@ bool fit_host(const PlanRequest& request, Plan& plan, std::int64_t& bytes) {
   bytes = most();
   for (auto& [value, home] : plan.home) {  // ascending: what forward makes first is read last
     if (bytes <= limit) return true;
-    if (request.budgets.disk == 0 || home != Tier::host || !may_spill(request.graph, value)) continue;
+    if (request.budgets.disk == 0 || home != Tier::host || !may_spill(request, value)) continue;
     home = Tier::disk;
     bytes = most();
   }

@@ -66,7 +66,8 @@ class Searcher {
         groups_(groups_of(graph_)),
         ends_(narrows(graph_, groups_)),
         layers_(ends_),
-        first_(search.stream.value_or(Stream::all)),
+        // Without a lower tier only what comes from the data can be streamed.
+        first_(search.stream.value_or(request.has_lower_tier() ? Stream::all : Stream::inputs)),
         about_(request.budgets.host < kNoLimit ? 1 : 1.05),
         remake_(search.remake.value_or(Remake::none)) {
     tileable_.push_back(tileable_groups(graph_, groups_, cut_of(graph_)));
@@ -74,7 +75,12 @@ class Searcher {
     const auto count = static_cast<std::int64_t>(groups_.size());
     layers_.push_back(count);
     if (search.layers > 0) layers_ = {std::min(search.layers, count)};
-    if (!search.stream) streams_ = {first_, Stream::inputs, Stream::none};
+    if (search.stream)
+      streams_ = {first_};
+    else if (request.has_lower_tier())
+      streams_ = {Stream::all, Stream::inputs, Stream::none};
+    else
+      streams_ = {Stream::inputs, Stream::none};
   }
 
   Planned<Plan> run() {
@@ -206,7 +212,7 @@ class Searcher {
     const Plan untiled = plan_of(graph_, tiling_of(request_, none_tiled, no_cuts(), Remake::none), "");
     std::vector<ValueId> split;
     for (const std::int64_t bytes : {limit_of(request_) / kParts, std::int64_t{1}}) {
-      if (best_ || search_.stream == Stream::none) return;
+      if (best_ || search_.stream == Stream::none || !request_.has_lower_tier()) return;
       std::vector<ValueId> weights = weights_from(request_, untiled, bytes);
       if (weights == split) continue;
       split = std::move(weights);
