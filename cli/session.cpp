@@ -147,7 +147,10 @@ void refine(Session& session, Prepared& prepared) {
 }
 
 std::string describe(const Coverage& coverage) {
-  return fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
+  std::string text = fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
+  if (coverage.scaled == 0) return text;
+  const auto least = std::ranges::min_element(coverage.scales, {}, [](const auto& entry) { return entry.second.ops; });
+  return text + fmt::format("; {} more by {} or more measured ones of their kind", coverage.scaled, least->second.ops);
 }
 
 void warn_if_disturbed(const Session& session, const Coverage& coverage) {
@@ -159,10 +162,10 @@ void warn_if_disturbed(const Session& session, const Coverage& coverage) {
 }
 
 nlohmann::ordered_json to_json(const Coverage& coverage) {
-  return {{"profile", coverage.name()},
-          {"measured_ops", coverage.measured},
-          {"disturbed_ops", coverage.disturbed},
-          {"distinct_ops", coverage.ops}};
+  nlohmann::ordered_json scales = nlohmann::ordered_json::object();
+  for (const auto& [kind, scale] : coverage.scales) scales[kind] = {{"ratio", scale.ratio}, {"ops", scale.ops}};
+  return {{"profile", coverage.name()},   {"measured_ops", coverage.measured}, {"disturbed_ops", coverage.disturbed},
+          {"distinct_ops", coverage.ops}, {"scaled_ops", coverage.scaled},     {"scales", scales}};
 }
 
 PlannerOptions given_options(const PrepareOptions& options) {

@@ -57,7 +57,8 @@ void write_profile_cache(const std::string& path, const MeasuredOn& on, const Pr
     try {
       Profile there = parse_profile(read_text(path), path);
       merged.seconds.merge(there.seconds);
-      merged.scale.merge(there.scale);
+      for (const auto& [kind, scale] : profile.scale) keep_better(there.scale[kind], scale);
+      merged.scale = std::move(there.scale);
       for (const std::string& key : there.disturbed)
         if (!profile.seconds.contains(key)) merged.disturbed.insert(key);
     } catch (const UserError&) {  // told when it was read
