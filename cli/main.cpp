@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "command.h"
 #include "help.h"
@@ -211,7 +212,7 @@ int run(int argc, char** argv, bool json) {
     return action();
   }
   refuse_command(app, app.remaining());
-  fmt::print(stderr, "{}", app.help());
+  write_to_stderr(app.help());
   return kBadInput;
 }
 
@@ -239,7 +240,7 @@ void flush_output() {
 
 // Says on standard error, and under --json also in an object, why the command ends; returns `status`.
 int report(bool json, int status, const std::string& message) {
-  fmt::print(stderr, "outsize: {}\n", message);
+  say("{}", message);
   if (json) {
     // A file name in a message need not be UTF-8.
     constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "base/say.h"
 #include "cost/devices.h"
 #include "data/file.h"
 #include "graph/reshaped.h"
@@ -155,10 +156,9 @@ std::string describe(const Coverage& coverage) {
 
 void warn_if_disturbed(const Session& session, const Coverage& coverage) {
   if (coverage.disturbed == 0 || session.quiet) return;
-  fmt::print(stderr,
-             "outsize: something else ran while {} of the {} measured ops were timed, which may be faster than that; --profile "
-             "measured times them again\n",
-             coverage.disturbed, coverage.measured);
+  say("something else ran while {} of the {} measured ops were timed, which may be faster than that; --profile measured times "
+      "them again",
+      coverage.disturbed, coverage.measured);
 }
 
 nlohmann::ordered_json to_json(const Coverage& coverage) {

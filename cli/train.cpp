@@ -11,6 +11,7 @@
 #include "advice.h"
 #include "base/bytes.h"
 #include "base/positions.h"
+#include "base/say.h"
 #include "command.h"
 #include "data/datasets.h"
 #include "table.h"
@@ -36,18 +37,17 @@ std::int64_t count_steps(const TrainFlags& flags, const Loader& loader) {
 
 void load_weights(Trainer& trainer, const std::string& path, bool partial) {
   LoadReport report = trainer.load(SafetensorsFile(path), partial);
-  const auto say = [&](std::vector<std::string>& names, std::string_view what) {
+  const auto tell = [&](std::vector<std::string>& names, std::string_view what) {
     if (names.empty()) return;
     const std::size_t shown = std::min<std::size_t>(names.size(), 3);
-    fmt::print(stderr, "outsize: {}: {} tensor{} {}: {}{}\n", path, names.size(), names.size() == 1 ? "" : "s", what,
-               fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-               names.size() > shown ? ", …" : "");
+    say("{}: {} tensor{} {}: {}{}", path, names.size(), names.size() == 1 ? "" : "s", what,
+        fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), names.size() > shown ? ", …" : "");
   };
   // PyTorch's counter of batches is not part of a network's weights.
   std::erase_if(report.unexpected, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
-  say(report.unexpected, "that the model has not, ignored");
-  say(report.missing, "of the model missing, left as initialised");
-  say(report.misshaped, "of another shape, left as initialised");
+  tell(report.unexpected, "that the model has not, ignored");
+  tell(report.missing, "of the model missing, left as initialised");
+  tell(report.misshaped, "of another shape, left as initialised");
 }
 
 void print_summary(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
@@ -139,6 +139,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
   };
   object.update(to_json(coverage_of(session.profile, trainer.main().graph, prepared.program)));
   if (!run.stopped_by.empty()) object["stopped_by"] = run.stopped_by;
+  if (const std::string failure = run.log_failure(); !failure.empty()) object["log_failure"] = failure;
   if (run.evaluation) {
     object["eval_loss"] = run.evaluation->loss;
     object["eval_samples"] = run.evaluation->samples;
@@ -263,7 +264,7 @@ SavedPlans saved_plans(const std::optional<Checkpoint>& from, const RunState& no
   if (!from) return {};
   const std::string other = difference(from->state.request, now.request);
   if (other.empty()) return from->state.plans;
-  fmt::print(stderr, "outsize: the checkpoint's {}; the run is planned anew\n", other);
+  say("the checkpoint's {}; the run is planned anew", other);
   return {};
 }
 
@@ -274,7 +275,7 @@ std::optional<Prepared> prepare_saved(Session& session, const StepGraph& step, P
   if (found == saved.end()) return std::nullopt;
   options.plan_text = found->second;
   options.plan_file = fmt::format("the checkpoint's plan of {}", found->first);
-  const auto tell = [](const char* why) { fmt::print(stderr, "outsize: {}; it is planned anew\n", why); };
+  const auto tell = [](const char* why) { say("{}; it is planned anew", why); };
   try {
     return prepare(step.graph, *session.backend, session.profile, options);
   } catch (const UserError& error) {
@@ -318,8 +319,8 @@ bool takes_last_batch(const TrainFlags& flags, const Loader& loader, const Batch
 
 void say_left_out(const Loader& loader, const BatchSpec& spec) {
   const std::int64_t samples = loader.dataset().size() % spec.batch();
-  fmt::print(stderr, "outsize: {}: the model takes no batch of {}, so that the last {} of {} samples are left out of each epoch\n",
-             loader.dataset().name(), samples, samples, loader.dataset().size());
+  say("{}: the model takes no batch of {}, so that the last {} of {} samples are left out of each epoch", loader.dataset().name(),
+      samples, samples, loader.dataset().size());
 }
 
 std::unique_ptr<Loader> make_loader(const TrainFlags& flags, std::shared_ptr<const Dataset> dataset, const BatchSpec& spec,
@@ -437,8 +438,7 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
     print_json(session, trainer, loader, run, options, flags.accumulate);
   else
     print_summary(session, trainer, loader, run, options);
-  constexpr int kSignalled = 128;  // as shells have it
-  return run.signal != 0 ? kSignalled + run.signal : kDone;
+  return run.status();
 }
 
 // The programs that the run has beside its step's, of samples of the same size.
@@ -522,7 +522,10 @@ Run add_train(CLI::App& command) {
       ->type_name("DIR");
   add_integer(command, "--checkpoint-every", flags->checkpoint_every, 1, "… and one after so many steps");
   command.add_flag("--resume", flags->resume, "go on from the newest checkpoint as if never stopped");
-  command.add_option("--log", flags->log, "append a JSON line for each step and evaluation")->type_name("FILE");
+  command
+      .add_option("--log", flags->log,
+                  "append a JSON line for each step and evaluation; where that fails, the run goes on and ends with status 2")
+      ->type_name("FILE");
   command.add_option("--weights", flags->weights, "start from these parameters and states")->type_name("FILE.safetensors");
   command.add_flag("--partial", flags->partial, "take those of --weights that fit the model; the others stay as initialised");
   command.add_option("--save", flags->save, "write parameters and states at the end")->type_name("FILE.safetensors");

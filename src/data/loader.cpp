@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 
 #include "base/philox.h"
 #include "base/positions.h"
+#include "base/say.h"
 
 namespace outsize {
 
@@ -48,10 +48,7 @@ std::int64_t bytes_of(const Dims& shape, DType dtype) { return shape.product() *
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchSpec& spec, LoaderOptions options)
     : dataset_(std::move(dataset)), spec_(spec), options_(std::move(options)) {
-  if (!options_.warn)
-    options_.warn = [](std::string_view text) {
-      std::fprintf(stderr, "outsize: %.*s\n", static_cast<int>(text.size()), text.data());
-    };
+  if (!options_.warn) options_.warn = [](std::string_view text) { say("{}", text); };
   if (options_.drop_last && dataset_->size() > 0 && dataset_->size() < spec_.batch())
     user_error("{}: has {} samples, fewer than one batch of {}; give a smaller --batch", dataset_->name(), dataset_->size(),
                spec_.batch());

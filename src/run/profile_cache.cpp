@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/say.h"
 #include "base/sha256.h"
 #include "data/file.h"
 
@@ -44,7 +45,7 @@ std::optional<Profile> read_profile_cache(const std::string& path) {
   try {
     return parse_profile(read_text(path), path);
   } catch (const UserError& error) {
-    fmt::print(stderr, "outsize: {}; what it keeps of earlier measurements is not used\n", error.what());
+    say("{}; what it keeps of earlier measurements is not used", error.what());
     return std::nullopt;
   }
 }
@@ -72,7 +73,7 @@ void write_profile_cache(const std::string& path, const MeasuredOn& on, const Pr
     file.write(std::as_bytes(std::span(text)));
     file.commit();
   } catch (const UserError& error) {
-    fmt::print(stderr, "outsize: {}; what was measured is not kept\n", error.what());
+    say("{}; what was measured is not kept", error.what());
   }
 }
 

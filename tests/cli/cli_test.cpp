@@ -712,6 +712,62 @@ output loss
   EXPECT_LT(std::count(alone.err.begin(), alone.err.end(), '\n'), 24) << alone.err;
 }
 
+// Nobody may be there to be told.
+TEST_F(Cli, AStandardErrorThatFailsEndsNothing) {
+  const std::string program = "cd '" + path(".") + "' && '" OUTSIZE_PROGRAM "' ";
+  const auto status_of = [](const std::string& line) {
+    const int status = std::system(line.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  const Json whole = train("--steps 3");
+  for (const char* const way : {"2>/dev/full", "2>&-"}) {
+    const std::string more = "train " + kModel + " --steps 3 --print-every 1 --checkpoint d ";
+    EXPECT_EQ(status_of(program + more + "--json >out " + way), 0) << way;
+    EXPECT_EQ(Json::parse(text("out"))["params_sha256"], whole["params_sha256"]);
+    EXPECT_EQ(status_of(program + more + ">out " + way), 2) << way;  // refused: --resume is not given
+    EXPECT_EQ(status_of(program + more + "--resume >out " + way), 0) << way;
+    EXPECT_TRUE(std::filesystem::exists(path("d/checkpoint-000000003.json")));
+    std::filesystem::remove_all(path("d"));
+    EXPECT_EQ(status_of(program + "train " + kModel + " --steps 2 --print-every 1 >out " + way), 0) << way;
+    EXPECT_EQ(status_of(program + "train " + kModel + " --steps 2 --memory 1KiB >out " + way), 1) << way;
+    EXPECT_EQ(status_of(program + ">out " + way), 2) << way;
+    EXPECT_EQ(status_of(program + "models >/dev/full " + way), 2) << way;
+  }
+}
+
+TEST_F(Cli, ARunOutlivesItsLog) {
+  const std::string task = "train " + kModel + " --steps 3 --checkpoint-every 1 --log /dev/full --checkpoint ";
+  const Result result = run(task + "d --print-every 9");
+  EXPECT_EQ(result.status, 2);
+  EXPECT_NE(result.err.find("outsize: /dev/full: cannot be written: No space left on device; the run goes on, and lines of its log "
+                            "are lost\n"),
+            std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("outsize: /dev/full: 3 lines could not be written: No space left on device\n"), std::string::npos)
+      << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 3) << result.err;  // and the line of the last step
+  EXPECT_NE(result.out.find("parameters"), std::string::npos) << result.out;
+  EXPECT_TRUE(std::filesystem::exists(path("d/checkpoint-000000003.json")));
+
+  const Result object = run(task + "e --json");
+  EXPECT_EQ(object.status, 2);
+  EXPECT_EQ(Json::parse(object.out)["log_failure"], "/dev/full: 3 lines could not be written: No space left on device");
+  EXPECT_EQ(Json::parse(object.out)["params_sha256"], train("--steps 3")["params_sha256"]);
+}
+
+// A log that finds no room ends with a whole line.
+TEST_F(Cli, NoHalfLineIsLeftInALog) {
+  // Of 2 blocks of 512 bytes (dash) or 1024 (bash).
+  const std::string line = "cd '" + path(".") + "' && ulimit -f 2 && '" OUTSIZE_PROGRAM "' train " + kModel +
+                           " --steps 40 --log log --print-every 99 >/dev/null 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 2);
+  std::istringstream lines(text("log"));
+  std::int64_t step = 0;
+  for (std::string one; std::getline(lines, one);) EXPECT_EQ(Json::parse(one)["step"], ++step);
+  EXPECT_GT(step, 3);
+  EXPECT_LT(step, 40);
+}
+
 // What was printed but has not arrived is an error, however the output fails.
 TEST_F(Cli, OutputThatIsLostIsNoticed) {
   const std::string begin = "cd '" + path(".") + "' && ", program = "'" OUTSIZE_PROGRAM "' ";
