@@ -409,6 +409,8 @@ void take_own_sizes(ModelFlags& model) {
 // Plans, trains, saves and reports.
 int run_training(Session& session, const TrainFlags& flags, const PrepareOptions& options, Loader& loader, Loader* eval_loader,
                  std::int64_t steps) {
+  std::optional<CheckpointLock> lock;
+  if (!flags.checkpoint.empty()) lock.emplace(flags.checkpoint);
   RunState state = describe_run(session, flags, loader, eval_loader, steps);
   const std::optional<Checkpoint> from = find_start(flags, state);
   const SavedPlans saved = saved_plans(from, state);

@@ -307,6 +307,24 @@ TEST_F(Cli, SurvivesKills) {
   EXPECT_GE(finished, 1);
 }
 
+// Two runs would remove each other's checkpoints.
+TEST_F(Cli, OneRunUsesAFolderOfCheckpoints) {
+  const std::string task = "'" OUTSIZE_PROGRAM "' train " + kModel + " --json --checkpoint d ";
+  write("two", task + "--steps 1000000 >a 2>&1 &\necho $! >process\n" +
+                   "until [ -e d/checkpoint-000000000.json ]; do sleep 0.05; done\n" + task +
+                   "--steps 3 --resume >b 2>error\necho $? >status\nkill -9 $!\nwait $!\n" + task + "--steps 3 --resume >c\n");
+  ASSERT_EQ(std::system(("cd '" + path(".") + "' && timeout -s KILL 60 sh two >stdout 2>stderr").c_str()), 0) << text("stderr");
+  EXPECT_EQ(text("status"), "2\n");
+  const std::string process = text("process");
+  EXPECT_EQ(text("error"), "outsize: d: another run (process " + process.substr(0, process.size() - 1) +
+                               ") is using this folder of checkpoints; wait until it has ended, or give another folder\n");
+  EXPECT_EQ(Json::parse(text("c"))["params_sha256"], train("--steps 3")["params_sha256"]);
+  // Nothing is left of the lock, nor of one that was taken for a run that did not begin.
+  EXPECT_FALSE(std::filesystem::exists(path("d/lock")));
+  EXPECT_EQ(run("train " + kModel + " --checkpoint e --memory 1KiB").status, 1);
+  EXPECT_FALSE(std::filesystem::exists(path("e")));
+}
+
 // Each file may have 4 KiB: no checkpoint can be written any more, and what was there before is still there.
 TEST_F(Cli, ACheckpointThatCannotBeWrittenLeavesTheLast) {
   const std::string task = "train " + kModel + " --json --checkpoint d --checkpoint-every 1";
