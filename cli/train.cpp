@@ -164,9 +164,11 @@ void print_refusal(const Session& session, const PrepareOptions& options, const 
   fmt::print("{}\n", object.dump(2));
 }
 
-// A run of hours should not end with a file that cannot be written.
+// A run of hours should not end with a file that cannot be written, or take the place of something else.
 void check_writable(const std::string& path) {
-  if (!path.empty()) OutputFile{path};
+  if (path.empty()) return;
+  expect_replaceable(path);
+  OutputFile{path};
 }
 
 LoaderOptions loader_options(const TrainFlags& flags, bool training) {
@@ -196,9 +198,15 @@ void check_distinct(const TrainFlags& flags) {
     const std::string& path;
     bool written;
   };
-  const File files[]{{"--save", flags.save, true},        {"--save-gradients", flags.save_gradients, true},
-                     {"--log", flags.log, true},          {"--plan", flags.plan.plan_file, false},
-                     {"--weights", flags.weights, false}, {"--data", flags.data, false}};
+  const std::string model = is_file(flags.model) ? flags.model.model : std::string();
+  const File files[]{{"--save", flags.save, true},
+                     {"--save-gradients", flags.save_gradients, true},
+                     {"--log", flags.log, true},
+                     {"--plan", flags.plan.plan_file, false},
+                     {"--weights", flags.weights, false},
+                     {"--data", flags.data, false},
+                     {"--eval-data", flags.eval_data, false},
+                     {"MODEL", model, false}};
   for (const File& a : files)
     for (const File& b : files) {
       const bool continued = a.flag == "--save" && b.flag == "--weights";
@@ -530,7 +538,10 @@ Run add_train(CLI::App& command) {
       ->type_name("FILE");
   command.add_option("--weights", flags->weights, "start from these parameters and states")->type_name("FILE.safetensors");
   command.add_flag("--partial", flags->partial, "take those of --weights that fit the model; the others stay as initialised");
-  command.add_option("--save", flags->save, "write parameters and states at the end")->type_name("FILE.safetensors");
+  command
+      .add_option("--save", flags->save,
+                  "write parameters and states at the end; takes the place of no file but a safetensors file")
+      ->type_name("FILE.safetensors");
   command.add_option("--save-gradients", flags->save_gradients, "write the last step's gradients and all losses")
       ->type_name("FILE.safetensors");
   command.add_flag("--check-spill", flags->check_spill,

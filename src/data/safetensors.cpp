@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -118,6 +119,17 @@ Array SafetensorsFile::read(const TensorEntry& entry) const {
   Array array = make_array(entry.type, entry.shape);
   file_.read(entry.offset, array.data, fmt::format("tensor {}", in_quotes(entry.name)));
   return array;
+}
+
+void expect_replaceable(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(path, failure)) return;
+  if (std::filesystem::file_size(path, failure) == 0 && !failure) return;
+  try {
+    SafetensorsFile{path};
+  } catch (const UserError& error) {
+    user_error("{}; nothing but a safetensors file is written over: give another name, or remove this file first", error.what());
+  }
 }
 
 void write_safetensors(const std::string& path, std::vector<TensorEntry> entries,

@@ -37,6 +37,10 @@ class SafetensorsFile {
   std::vector<TensorEntry> entries_;
 };
 
+// Throws UserError where a file that is no safetensors file would be lost if one were written to `path`. No file, an empty one and
+// a safetensors file may be written over; what is no file at all is left to write_safetensors().
+void expect_replaceable(const std::string& path);
+
 // Writes the tensors to `path`, in the order of their names; `bytes_of` is asked for the bytes of each in turn, so that only one
 // need be in memory. Offsets of `entries` are ignored. Throws UserError when the file cannot be written or a name occurs twice.
 void write_safetensors(const std::string& path, std::vector<TensorEntry> entries,
