@@ -239,6 +239,7 @@ constexpr std::size_t kShapesTried = 32;
 std::vector<Dims> largest_samples(const Dataset& dataset) {
   if (dataset.size() == 0) user_error("--image own: the sizes of {} have no end; give a count", dataset.name());
   std::vector<Dims> shapes;
+  std::string wrong;  // with the first that cannot be read
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     try {
       Dims shape{1};
@@ -247,10 +248,11 @@ std::vector<Dims> largest_samples(const Dataset& dataset) {
       shapes.push_back(shape);
       std::stable_sort(shapes.begin(), shapes.end(), [](const Dims& a, const Dims& b) { return a.product() > b.product(); });
       if (shapes.size() > kShapesTried) shapes.pop_back();
-    } catch (const SampleError&) {  // the loader tells of it when it comes to it
+    } catch (const SampleError& error) {  // the loader tells of it when it comes to it
+      if (wrong.empty()) wrong = error.what();
     }
   }
-  if (shapes.empty()) user_error("{}: not one of its {} samples can be read", dataset.name(), dataset.size());
+  if (shapes.empty()) user_error("{}: not one of its {} samples can be read; the first: {}", dataset.name(), dataset.size(), wrong);
   return shapes;
 }
 

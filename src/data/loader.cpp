@@ -121,7 +121,8 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   for (std::int64_t read = 0; read < placed.samples; ++read) {
     const std::int64_t at = read - left_out;
     for (std::int64_t tried = 0;; ++tried) {
-      if (size > 0 && tried == size) user_error("{}: not one of its {} samples can be read", dataset_->name(), size);
+      if (size > 0 && tried == size)
+        user_error("{}: not one of its {} samples can be read; the first: {}", dataset_->name(), size, bad.front().why);
       const std::int64_t place_in_order = size > 0 ? (placed.first + read + tried) % size : placed.first + read;
       const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
       try {
