@@ -44,8 +44,8 @@ Examples:
   outsize train resnet18 --image 32 --data photos/ --augment flip,crop --epochs 2 --checkpoint run/
   outsize train net.graph --data train.npz --epochs 3 --save weights.safetensors
 
-Exit status: 0 done; 1 the budget cannot be met; 2 bad input; 3 an internal check failed; 130, 143 stopped
-by SIGINT or SIGTERM.
+Exit status: 0 done; 1 the budget cannot be met; 2 bad input; 3 an internal check failed; 129, 130, 143
+stopped by SIGHUP, SIGINT or SIGTERM.
 )"},
     {"plan", "say whether a model fits a budget, and what it costs", add_plan,
      R"(A SIZE is a number of bytes, or has KiB, MiB, GiB or TiB: 512MiB, 1.5GiB. --memory also takes a

@@ -41,26 +41,36 @@ void note_signal(int number) {
   ::raise(number);
 }
 
-// While it lives, SIGINT and SIGTERM end the run after the step that is being made; another one later ends the process.
+// While it lives, SIGINT, SIGTERM and SIGHUP (the terminal is gone) end the run after the step that is being made; another one
+// later ends the process. SIGHUP that was ignored before, as by `nohup`, still is. A pipe that nobody reads any more ends nothing.
 class StopOnSignal {
  public:
   StopOnSignal() {
     stop_signal = 0;
-    struct sigaction action {};
-    action.sa_handler = note_signal;
-    ::sigaction(SIGINT, &action, &before_[0]);
-    ::sigaction(SIGTERM, &action, &before_[1]);
+    struct sigaction stop {
+    }, ignore{};
+    stop.sa_handler = note_signal;
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGINT, &stop, &interrupt_);
+    ::sigaction(SIGTERM, &stop, &terminate_);
+    ::sigaction(SIGHUP, nullptr, &hang_up_);
+    if (hang_up_.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
+    ::sigaction(SIGPIPE, &ignore, &pipe_);
   }
   ~StopOnSignal() {
-    ::sigaction(SIGINT, &before_[0], nullptr);
-    ::sigaction(SIGTERM, &before_[1], nullptr);
+    ::sigaction(SIGINT, &interrupt_, nullptr);
+    ::sigaction(SIGTERM, &terminate_, nullptr);
+    ::sigaction(SIGHUP, &hang_up_, nullptr);
+    ::sigaction(SIGPIPE, &pipe_, nullptr);
   }
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 
  private:
-  struct sigaction before_[2];
+  struct sigaction interrupt_, terminate_, hang_up_, pipe_;  // as they were before
 };
+
+std::string_view name_of_signal(int number) { return number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM"; }
 
 std::string_view name_of(Optimizer optimizer) {
   switch (optimizer) {
@@ -311,7 +321,7 @@ void TrainingRun::run() {
     object["seconds"] = trainer_.step_seconds();
     log_.write(object);
     signal = stop_signal;
-    if (signal != 0) stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
+    if (signal != 0) stopped_by = name_of_signal(signal);
     const bool due = flags_.eval_every > 0 && made % flags_.eval_every == 0;
     const bool last = made == steps_ || !stopped_by.empty();
     if (eval_loader_ && (due || last)) evaluate(made);

@@ -115,12 +115,13 @@ class TrainingRun {
 
   // Goes on from a checkpoint, which must be of this run.
   void resume(const Checkpoint& from);
-  // Makes the steps that are left; SIGINT, SIGTERM and --patience end them early. Throws UserError when the loss is not finite.
+  // Makes the steps that are left; SIGINT, SIGTERM, SIGHUP and --patience end them early. Throws UserError when the loss is not
+  // finite.
   void run();
 
   Losses losses;
   std::optional<Score> evaluation;  // the last
-  std::string stopped_by;           // "SIGINT", "SIGTERM", "patience", or empty: all steps were made
+  std::string stopped_by;           // "SIGINT", "SIGTERM", "SIGHUP", "patience", or empty: all steps were made
   int signal = 0;                   // that stopped it, or 0
 
   // Steps made by this run, those before a resumption included.

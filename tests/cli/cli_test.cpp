@@ -380,6 +380,36 @@ TEST_F(Cli, SignalsEndWithACheckpointAndASummary) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("s")), {}), 4);
 }
 
+TEST_F(Cli, ASignalEndsARunWithItsNumber) {
+  const std::string task = "'" OUTSIZE_PROGRAM "' train " + kModel + " --checkpoint s --json --steps ";
+  const auto signalled = [&](const std::string& before, const std::string& signal, const std::string& steps) {
+    std::filesystem::remove_all(path("s"));
+    write("signalled", before + task + steps +
+                           " >out 2>error &\nuntil [ -e s/checkpoint-000000000.json ]; do sleep 0.02; done\nkill -" + signal +
+                           " $!\nwait $!\necho $? >status\n");
+    EXPECT_EQ(std::system(("cd '" + path(".") + "' && timeout -s KILL 60 sh signalled >stdout 2>stderr").c_str()), 0);
+    return Json::parse(text("out"));
+  };
+  for (const auto& [signal, status] : {std::pair("HUP", "129\n"), std::pair("INT", "130\n"), std::pair("TERM", "143\n")}) {
+    const Json object = signalled("", signal, "1000000");
+    EXPECT_EQ(text("status"), status) << text("error");
+    EXPECT_EQ(object["stopped_by"], "SIG" + std::string(signal));
+    EXPECT_TRUE(std::filesystem::exists(path(fmt::format("s/checkpoint-{:09}.json", object["steps_made"].get<int>()))));
+  }
+  const Json whole = signalled("nohup ", "HUP", "100");
+  EXPECT_EQ(text("status"), "0\n");
+  EXPECT_EQ(whole["steps_made"], 100);
+}
+
+// A reader of its messages that ends does not end the run.
+TEST_F(Cli, ABrokenPipeEndsNothing) {
+  const std::string task = "'" OUTSIZE_PROGRAM "' train " + kModel + " --steps 20 --print-every 1 --checkpoint d";
+  const std::string line = "cd '" + path(".") + "' && { " + task + " 2>&3 >out; echo $? >status; } 3>&1 | true";
+  EXPECT_EQ(std::system(line.c_str()), 0);
+  EXPECT_EQ(text("status"), "0\n");
+  EXPECT_TRUE(std::filesystem::exists(path("d/checkpoint-000000020.json")));
+}
+
 TEST_F(Cli, EvaluatesAndLogs) {
   Array x = make_array(ElementType::u8, {12, 3, 32, 32});
   for (std::size_t i = 0; i < x.data.size(); ++i) x.data[i] = static_cast<std::byte>(i * 31 % 253);
