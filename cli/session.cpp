@@ -32,7 +32,7 @@ Graph load_model(const ModelFlags& flags) {
   if (!flags.zoo_only.empty())
     user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", flags.zoo_only.front(),
                flags.model);
-  return parse_graph(read_text(flags.model), flags.model);
+  return parse_network(read_text(flags.model), flags.model);
 }
 
 Graph load_model(const ModelFlags& flags, const Dims& x_shape) {

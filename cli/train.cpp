@@ -405,6 +405,8 @@ void check_flags(const TrainFlags& flags) {
     user_error("{}: give --checkpoint DIR too", flags.resume ? "--resume" : "--checkpoint-every");
   if (flags.partial && flags.weights.empty()) user_error("--partial: says how to take --weights; give them too");
   if (flags.patience > 0 && flags.eval_every == 0) user_error("--patience: counts evaluations; give --eval-every too");
+  if (flags.patience > 0 && flags.checkpoint.empty())
+    user_error("--patience: keeps the weights of the best evaluation in --checkpoint DIR; give that too");
 }
 
 // Samples of their own sizes come one by one, whether the model is of the zoo or a file.
