@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/refusal.h"
+#include "base/say.h"
 #include "base/text.h"
 #include "command.h"
 #include "help.h"
@@ -44,8 +45,8 @@ Examples:
   outsize train resnet18 --image 32 --data photos/ --augment flip,crop --epochs 2 --checkpoint run/
   outsize train net.graph --data train.npz --epochs 3 --save weights.safetensors
 
-Exit status: 0 done; 1 the budget cannot be met; 2 bad input; 3 an internal check failed; 130, 143 stopped
-by SIGINT or SIGTERM.
+Exit status: 0 done; 1 the budget cannot be met; 2 bad input; 3 an internal check failed; 129, 130, 143
+stopped by SIGHUP, SIGINT or SIGTERM.
 )"},
     {"plan", "say whether a model fits a budget, and what it costs", add_plan,
      R"(A SIZE is a number of bytes, or has KiB, MiB, GiB or TiB: 512MiB, 1.5GiB. --memory also takes a
@@ -212,7 +213,7 @@ int run(int argc, char** argv, bool json) {
     return action();
   }
   refuse_command(app, app.remaining());
-  fmt::print(stderr, "{}", app.help());
+  write_to_stderr(app.help());
   return kBadInput;
 }
 
@@ -241,7 +242,7 @@ void flush_output() {
 
 // Says on standard error, and under --json also in an object, why the command ends; returns `status`.
 int report(bool json, int status, const std::string& message) {
-  fmt::print(stderr, "outsize: {}\n", message);
+  say("{}", message);
   if (json) {
     // A file name in a message need not be UTF-8.
     constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;

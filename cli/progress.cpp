@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "base/say.h"
 
 namespace outsize::cli {
 
@@ -13,15 +13,13 @@ Progress::~Progress() { clear(); }
 
 void Progress::show(const std::string& text) {
   if (!active_) return;
-  fmt::print(stderr, "\r{:<{}}", text, shown_);
-  std::fflush(stderr);
+  write_to_stderr(fmt::format("\r{:<{}}", text, shown_));
   shown_ = text.size();
 }
 
 void Progress::clear() {
   if (!active_ || shown_ == 0) return;
-  fmt::print(stderr, "\r{:{}}\r", "", shown_);
-  std::fflush(stderr);
+  write_to_stderr(fmt::format("\r{:{}}\r", "", shown_));
   shown_ = 0;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/say.h"
 #include "command.h"
 #include "cost/devices.h"
 #include "program/simulator.h"
@@ -106,10 +107,7 @@ PrepareOptions resolve_for_device(Session& session, const PlanFlags& flags, std:
 
 void warn_of_own_sizes(const Session& session, const ModelFlags& model) {
   if (!model.own_sizes) return;
-  fmt::print(
-      stderr,
-      "outsize: --image own: only `train` sees the samples; this is planned for {}, the model's own size. --image HxW plans for "
-      "another\n",
+  say("--image own: only `train` sees the samples; this is planned for {}, the model's own size. --image HxW plans for another",
       to_string(session.training.graph.value(session.training.x).type.shape));
 }
 

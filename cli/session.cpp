@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/bytes.h"
+#include "base/say.h"
 #include "cost/devices.h"
 #include "data/file.h"
 #include "graph/reshaped.h"
@@ -30,7 +31,7 @@ Graph load_model(const ModelFlags& flags) {
   if (!flags.zoo_only.empty())
     user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", flags.zoo_only.front(),
                flags.model);
-  return parse_graph(read_text(flags.model), flags.model);
+  return parse_network(read_text(flags.model), flags.model);
 }
 
 Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
@@ -150,22 +151,24 @@ void refine(Session& session, Prepared& prepared) {
 }
 
 std::string describe(const Coverage& coverage) {
-  return fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
+  std::string text = fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
+  if (coverage.scaled == 0) return text;
+  const auto least = std::ranges::min_element(coverage.scales, {}, [](const auto& entry) { return entry.second.ops; });
+  return text + fmt::format("; {} more by {} or more measured ones of their kind", coverage.scaled, least->second.ops);
 }
 
 void warn_if_disturbed(const Session& session, const Coverage& coverage) {
   if (coverage.disturbed == 0 || session.quiet) return;
-  fmt::print(stderr,
-             "outsize: something else ran while {} of the {} measured ops were timed, which may be faster than that; --profile "
-             "measured times them again\n",
-             coverage.disturbed, coverage.measured);
+  say("something else ran while {} of the {} measured ops were timed, which may be faster than that; --profile measured times "
+      "them again",
+      coverage.disturbed, coverage.measured);
 }
 
 nlohmann::ordered_json to_json(const Coverage& coverage) {
-  return {{"profile", coverage.name()},
-          {"measured_ops", coverage.measured},
-          {"disturbed_ops", coverage.disturbed},
-          {"distinct_ops", coverage.ops}};
+  nlohmann::ordered_json scales = nlohmann::ordered_json::object();
+  for (const auto& [kind, scale] : coverage.scales) scales[kind] = {{"ratio", scale.ratio}, {"ops", scale.ops}};
+  return {{"profile", coverage.name()},   {"measured_ops", coverage.measured}, {"disturbed_ops", coverage.disturbed},
+          {"distinct_ops", coverage.ops}, {"scaled_ops", coverage.scaled},     {"scales", scales}};
 }
 
 PlannerOptions given_options(const PrepareOptions& options) {

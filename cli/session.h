@@ -53,7 +53,7 @@ Prepared prepare_keep(Session& session);
 // Where --profile measured (or fresh) asks for it, times those ops of the program that the profile lacks, keeps the times for later
 // commands, and predicts again.
 void refine(Session& session, Prepared& prepared);
-// "predicted from 83 measured ops of 120"
+// "predicted from 83 measured ops of 120; 30 more by 5 or more measured ones of their kind"
 std::string describe(const Coverage& coverage);
 // Tells on standard error, but not under --json, of times that were measured while something else ran.
 void warn_if_disturbed(const Session& session, const Coverage& coverage);

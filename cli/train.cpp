@@ -11,6 +11,7 @@
 #include "backend/host_memory.h"
 #include "base/bytes.h"
 #include "base/positions.h"
+#include "base/say.h"
 #include "command.h"
 #include "data/datasets.h"
 #include "table.h"
@@ -35,18 +36,17 @@ std::int64_t count_steps(const TrainFlags& flags, const Loader& loader) {
 
 void load_weights(Trainer& trainer, const std::string& path, bool partial) {
   LoadReport report = trainer.load(SafetensorsFile(path), partial);
-  const auto say = [&](std::vector<std::string>& names, std::string_view what) {
+  const auto tell = [&](std::vector<std::string>& names, std::string_view what) {
     if (names.empty()) return;
     const std::size_t shown = std::min<std::size_t>(names.size(), 3);
-    fmt::print(stderr, "outsize: {}: {} tensor{} {}: {}{}\n", path, names.size(), names.size() == 1 ? "" : "s", what,
-               fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-               names.size() > shown ? ", …" : "");
+    say("{}: {} tensor{} {}: {}{}", path, names.size(), names.size() == 1 ? "" : "s", what,
+        fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), names.size() > shown ? ", …" : "");
   };
   // PyTorch's counter of batches is not part of a network's weights.
   std::erase_if(report.unexpected, [](const std::string& name) { return name.ends_with(".num_batches_tracked"); });
-  say(report.unexpected, "that the model has not, ignored");
-  say(report.missing, "of the model missing, left as initialised");
-  say(report.misshaped, "of another shape, left as initialised");
+  tell(report.unexpected, "that the model has not, ignored");
+  tell(report.missing, "of the model missing, left as initialised");
+  tell(report.misshaped, "of another shape, left as initialised");
 }
 
 void print_summary(const Session& session, const Trainer& trainer, const Loader& loader, const TrainingRun& run,
@@ -146,6 +146,7 @@ void print_json(const Session& session, const Trainer& trainer, const Loader& lo
   };
   object.update(to_json(coverage_of(session.profile, trainer.main().graph, prepared.program)));
   if (!run.stopped_by.empty()) object["stopped_by"] = run.stopped_by;
+  if (const std::string failure = run.log_failure(); !failure.empty()) object["log_failure"] = failure;
   if (run.evaluation) {
     object["eval_loss"] = run.evaluation->loss;
     object["eval_samples"] = run.evaluation->samples;
@@ -174,9 +175,11 @@ void print_refusal(const Session& session, const PrepareOptions& options, const 
   fmt::print("{}\n", object.dump(2));
 }
 
-// A run of hours should not end with a file that cannot be written.
+// A run of hours should not end with a file that cannot be written, or take the place of something else.
 void check_writable(const std::string& path) {
-  if (!path.empty()) OutputFile{path};
+  if (path.empty()) return;
+  expect_replaceable(path);
+  OutputFile{path};
 }
 
 LoaderOptions loader_options(const TrainFlags& flags, bool training) {
@@ -206,9 +209,15 @@ void check_distinct(const TrainFlags& flags) {
     const std::string& path;
     bool written;
   };
-  const File files[]{{"--save", flags.save, true},        {"--save-gradients", flags.save_gradients, true},
-                     {"--log", flags.log, true},          {"--plan", flags.plan.plan_file, false},
-                     {"--weights", flags.weights, false}, {"--data", flags.data, false}};
+  const std::string model = is_file(flags.model) ? flags.model.model : std::string();
+  const File files[]{{"--save", flags.save, true},
+                     {"--save-gradients", flags.save_gradients, true},
+                     {"--log", flags.log, true},
+                     {"--plan", flags.plan.plan_file, false},
+                     {"--weights", flags.weights, false},
+                     {"--data", flags.data, false},
+                     {"--eval-data", flags.eval_data, false},
+                     {"MODEL", model, false}};
   for (const File& a : files)
     for (const File& b : files) {
       const bool continued = a.flag == "--save" && b.flag == "--weights";
@@ -241,6 +250,7 @@ constexpr std::size_t kShapesTried = 32;
 std::vector<Dims> largest_samples(const Dataset& dataset) {
   if (dataset.size() == 0) user_error("--image own: the sizes of {} have no end; give a count", dataset.name());
   std::vector<Dims> shapes;
+  std::string wrong;  // with the first that cannot be read
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     try {
       Dims shape{1};
@@ -249,10 +259,11 @@ std::vector<Dims> largest_samples(const Dataset& dataset) {
       shapes.push_back(shape);
       std::stable_sort(shapes.begin(), shapes.end(), [](const Dims& a, const Dims& b) { return a.product() > b.product(); });
       if (shapes.size() > kShapesTried) shapes.pop_back();
-    } catch (const SampleError&) {  // the loader tells of it when it comes to it
+    } catch (const SampleError& error) {  // the loader tells of it when it comes to it
+      if (wrong.empty()) wrong = error.what();
     }
   }
-  if (shapes.empty()) user_error("{}: not one of its {} samples can be read", dataset.name(), dataset.size());
+  if (shapes.empty()) user_error("{}: not one of its {} samples can be read; the first: {}", dataset.name(), dataset.size(), wrong);
   return shapes;
 }
 
@@ -274,7 +285,7 @@ SavedPlans saved_plans(const std::optional<Checkpoint>& from, const RunState& no
   if (!from) return {};
   const std::string other = difference(from->state.request, now.request);
   if (other.empty()) return from->state.plans;
-  fmt::print(stderr, "outsize: the checkpoint's {}; the run is planned anew\n", other);
+  say("the checkpoint's {}; the run is planned anew", other);
   return {};
 }
 
@@ -285,7 +296,7 @@ std::optional<Prepared> prepare_saved(Session& session, const StepGraph& step, P
   if (found == saved.end()) return std::nullopt;
   options.plan_text = found->second;
   options.plan_file = fmt::format("the checkpoint's plan of {}", found->first);
-  const auto tell = [](const std::string& why) { fmt::print(stderr, "outsize: {}; it is planned anew\n", why); };
+  const auto tell = [](std::string_view why) { say("{}; it is planned anew", why); };
   try {
     Planned<Prepared> prepared = prepare(step.graph, *session.backend, session.profile, options);
     if (prepared) return *std::move(prepared);
@@ -329,8 +340,8 @@ bool takes_last_batch(const TrainFlags& flags, const Loader& loader, const Batch
 
 void say_left_out(const Loader& loader, const BatchSpec& spec) {
   const std::int64_t samples = loader.dataset().size() % spec.batch();
-  fmt::print(stderr, "outsize: {}: the model takes no batch of {}, so that the last {} of {} samples are left out of each epoch\n",
-             loader.dataset().name(), samples, samples, loader.dataset().size());
+  say("{}: the model takes no batch of {}, so that the last {} of {} samples are left out of each epoch", loader.dataset().name(),
+      samples, samples, loader.dataset().size());
 }
 
 std::unique_ptr<Loader> make_loader(const TrainFlags& flags, std::shared_ptr<const Dataset> dataset, const BatchSpec& spec,
@@ -405,6 +416,8 @@ void check_flags(const TrainFlags& flags) {
     user_error("{}: give --checkpoint DIR too", flags.resume ? "--resume" : "--checkpoint-every");
   if (flags.partial && flags.weights.empty()) user_error("--partial: says how to take --weights; give them too");
   if (flags.patience > 0 && flags.eval_every == 0) user_error("--patience: counts evaluations; give --eval-every too");
+  if (flags.patience > 0 && flags.checkpoint.empty())
+    user_error("--patience: keeps the weights of the best evaluation in --checkpoint DIR; give that too");
 }
 
 // Samples of their own sizes come one by one, whether the model is of the zoo or a file.
@@ -419,6 +432,8 @@ void take_own_sizes(ModelFlags& model) {
 // Plans, trains, saves and reports.
 int run_training(Session& session, const TrainFlags& flags, const PrepareOptions& options, Loader& loader, Loader* eval_loader,
                  std::int64_t steps) {
+  std::optional<CheckpointLock> lock;
+  if (!flags.checkpoint.empty()) lock.emplace(flags.checkpoint);
   RunState state = describe_run(session, flags, loader, eval_loader, steps);
   const std::optional<Checkpoint> from = find_start(flags, state);
   const SavedPlans saved = saved_plans(from, state);
@@ -447,8 +462,7 @@ int run_training(Session& session, const TrainFlags& flags, const PrepareOptions
     print_json(session, trainer, loader, run, options, flags.accumulate);
   else
     print_summary(session, trainer, loader, run, options);
-  constexpr int kSignalled = 128;  // as shells have it
-  return run.signal != 0 ? kSignalled + run.signal : kDone;
+  return run.status();
 }
 
 // The programs that the run has beside its step's, of samples of the same size.
@@ -533,10 +547,16 @@ Run add_train(CLI::App& command) {
       ->type_name("DIR");
   add_integer(command, "--checkpoint-every", flags->checkpoint_every, 1, "… and one after so many steps");
   command.add_flag("--resume", flags->resume, "go on from the newest checkpoint as if never stopped");
-  command.add_option("--log", flags->log, "append a JSON line for each step and evaluation")->type_name("FILE");
+  command
+      .add_option("--log", flags->log,
+                  "append a JSON line for each step and evaluation; where that fails, the run goes on and ends with status 2")
+      ->type_name("FILE");
   command.add_option("--weights", flags->weights, "start from these parameters and states")->type_name("FILE.safetensors");
   command.add_flag("--partial", flags->partial, "take those of --weights that fit the model; the others stay as initialised");
-  command.add_option("--save", flags->save, "write parameters and states at the end")->type_name("FILE.safetensors");
+  command
+      .add_option("--save", flags->save,
+                  "write parameters and states at the end; takes the place of no file but a safetensors file")
+      ->type_name("FILE.safetensors");
   command.add_option("--save-gradients", flags->save_gradients, "write the last step's gradients and all losses")
       ->type_name("FILE.safetensors");
   command.add_flag("--check-spill", flags->check_spill,

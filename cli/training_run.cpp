@@ -1,15 +1,19 @@
 #include "training_run.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 
 #include "base/bytes.h"
+#include "base/say.h"
+#include "command.h"
 #include "table.h"
 
 namespace outsize::cli {
@@ -37,26 +41,36 @@ void note_signal(int number) {
   ::raise(number);
 }
 
-// While it lives, SIGINT and SIGTERM end the run after the step that is being made; another one later ends the process.
+// While it lives, SIGINT, SIGTERM and SIGHUP (the terminal is gone) end the run after the step that is being made; another one
+// later ends the process. SIGHUP that was ignored before, as by `nohup`, still is. A pipe that nobody reads any more ends nothing.
 class StopOnSignal {
  public:
   StopOnSignal() {
     stop_signal = 0;
-    struct sigaction action {};
-    action.sa_handler = note_signal;
-    ::sigaction(SIGINT, &action, &before_[0]);
-    ::sigaction(SIGTERM, &action, &before_[1]);
+    struct sigaction stop {
+    }, ignore{};
+    stop.sa_handler = note_signal;
+    ignore.sa_handler = SIG_IGN;
+    ::sigaction(SIGINT, &stop, &interrupt_);
+    ::sigaction(SIGTERM, &stop, &terminate_);
+    ::sigaction(SIGHUP, nullptr, &hang_up_);
+    if (hang_up_.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
+    ::sigaction(SIGPIPE, &ignore, &pipe_);
   }
   ~StopOnSignal() {
-    ::sigaction(SIGINT, &before_[0], nullptr);
-    ::sigaction(SIGTERM, &before_[1], nullptr);
+    ::sigaction(SIGINT, &interrupt_, nullptr);
+    ::sigaction(SIGTERM, &terminate_, nullptr);
+    ::sigaction(SIGHUP, &hang_up_, nullptr);
+    ::sigaction(SIGPIPE, &pipe_, nullptr);
   }
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 
  private:
-  struct sigaction before_[2];
+  struct sigaction interrupt_, terminate_, hang_up_, pipe_;  // as they were before
 };
+
+std::string_view name_of_signal(int number) { return number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM"; }
 
 std::string_view name_of(Optimizer optimizer) {
   switch (optimizer) {
@@ -130,24 +144,40 @@ constexpr std::int64_t kLines = 20;
 
 Log::Log(const std::string& path) : path_(path) {
   if (path.empty()) return;
-  file_.reset(std::fopen(path.c_str(), "a"));
-  if (!file_) user_error("{}: cannot be written: {}", path, std::strerror(errno));
+  file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) user_error("{}: cannot be written: {}", path, std::strerror(errno));
+}
+
+Log::~Log() {
+  if (file_ >= 0) ::close(file_);
 }
 
 void Log::write(const nlohmann::ordered_json& object) {
-  if (!file_) return;
+  if (file_ < 0) return;
   const std::string line = object.dump() + "\n";
-  if (std::fputs(line.c_str(), file_.get()) < 0 || std::fflush(file_.get()) != 0)
-    user_error("{}: cannot be written: {}", path_, std::strerror(errno));
+  const std::int64_t before = bytes();
+  ::ssize_t put = -1;
+  do put = ::write(file_, line.data(), line.size());
+  while (put < 0 && errno == EINTR);
+  if (put == static_cast<::ssize_t>(line.size())) return;
+  why_ = put < 0 ? std::strerror(errno) : "there is no room for a whole line";
+  // No half line: the next would go on in it.
+  if (put > 0 && ::ftruncate(file_, before) != 0) why_ += ", and a line is broken";
+  if (lost_++ == 0) say("{}: cannot be written: {}; the run goes on, and lines of its log are lost", path_, why_);
+}
+
+std::string Log::failure() const {
+  if (lost_ == 0) return {};
+  return fmt::format("{}: {} line{} could not be written: {}", path_, lost_, lost_ == 1 ? "" : "s", why_);
 }
 
 std::int64_t Log::bytes() const {
   struct stat found {};
-  return file_ && ::fstat(::fileno(file_.get()), &found) == 0 ? found.st_size : 0;
+  return file_ >= 0 && ::fstat(file_, &found) == 0 ? found.st_size : 0;
 }
 
 void Log::go_back_to(std::int64_t bytes, std::int64_t step) {
-  if (!file_ || this->bytes() <= bytes) return;
+  if (file_ < 0 || this->bytes() <= bytes) return;
   std::ifstream file(path_);
   std::string line;
   // Another log than that of the run may be longer too, but its lines do not begin there, or with other steps.
@@ -156,8 +186,7 @@ void Log::go_back_to(std::int64_t bytes, std::int64_t step) {
   const nlohmann::json first = nlohmann::json::parse(line, nullptr, false);
   const bool cut_off = first.is_discarded() && file.eof();  // the process was killed while it wrote
   const bool later = first.is_object() && first.contains("step") && first["step"].is_number() && first["step"] == step + 1;
-  if ((cut_off || later) && ::ftruncate(::fileno(file_.get()), bytes) != 0)
-    user_error("{}: cannot be written: {}", path_, std::strerror(errno));
+  if ((cut_off || later) && ::ftruncate(file_, bytes) != 0) user_error("{}: cannot be written: {}", path_, std::strerror(errno));
 }
 
 std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate) {
@@ -181,8 +210,7 @@ std::optional<Checkpoint> find_start(const TrainFlags& flags, const RunState& no
   if (!flags.resume && there)
     user_error("--checkpoint: {} holds checkpoints of another run; give --resume to go on with it, or another directory",
                flags.checkpoint);
-  if (flags.resume && !there)
-    fmt::print(stderr, "outsize: --resume: {} holds no checkpoint; the run begins at its first step\n", flags.checkpoint);
+  if (flags.resume && !there) say("--resume: {} holds no checkpoint; the run begins at its first step", flags.checkpoint);
   if (!there) return std::nullopt;
   Checkpoint found = find_checkpoint(flags.checkpoint);
   expect_same_run(found.state, now, flags.checkpoint);
@@ -206,11 +234,11 @@ void TrainingRun::resume(const Checkpoint& from) {
   trainer_.load(SafetensorsFile(from.weights));
   if (trainer_.steps() != then.begun + then.step)
     user_error("{}: is of step {}, but its description says {}", from.weights, trainer_.steps(), then.step);
-  if (!from.passed_over.empty()) fmt::print(stderr, "outsize: passed over: {}\n", from.passed_over);
-  if (!flags_.common.json) fmt::print(stderr, "outsize: goes on after step {}\n", then.step);
+  if (!from.passed_over.empty()) say("passed over: {}", from.passed_over);
+  if (!flags_.common.json) say("goes on after step {}", then.step);
   if (!same_kernels(then.kernels, state_.kernels) || then.threads != state_.threads)
-    fmt::print(stderr, "outsize: {}: {} those of the checkpoint; results may differ in the last bits\n", flags_.checkpoint,
-               then.threads != state_.threads ? "the threads are not" : "some kernels are not");
+    say("{}: {} those of the checkpoint; results may differ in the last bits", flags_.checkpoint,
+        then.threads != state_.threads ? "the threads are not" : "some kernels are not");
   state_.begun = then.begun;
   state_.best_loss = then.best_loss;
   state_.best_step = then.best_step;
@@ -267,9 +295,9 @@ void TrainingRun::run() {
   const bool exhausted = flags_.patience > 0 && state_.stale >= flags_.patience;
   if (first_ >= steps_ || exhausted) {
     // A command that is repeated until it succeeds has succeeded.
-    fmt::print(stderr, "outsize: there is nothing left to do: {} of {} steps are made{}\n", first_, steps_,
-               exhausted ? fmt::format(", and {} evaluations were no better than that of step {}", state_.stale, state_.best_step)
-                         : std::string());
+    say("there is nothing left to do: {} of {} steps are made{}", first_, steps_,
+        exhausted ? fmt::format(", and {} evaluations were no better than that of step {}", state_.stale, state_.best_step)
+                  : std::string());
     if (eval_loader_) evaluate(first_);
     return;
   }
@@ -293,7 +321,7 @@ void TrainingRun::run() {
     object["seconds"] = trainer_.step_seconds();
     log_.write(object);
     signal = stop_signal;
-    if (signal != 0) stopped_by = signal == SIGINT ? "SIGINT" : "SIGTERM";
+    if (signal != 0) stopped_by = name_of_signal(signal);
     const bool due = flags_.eval_every > 0 && made % flags_.eval_every == 0;
     const bool last = made == steps_ || !stopped_by.empty();
     if (eval_loader_ && (due || last)) evaluate(made);
@@ -305,15 +333,22 @@ void TrainingRun::run() {
   }
   progress.clear();
   say_why_it_stopped();
+  if (const std::string failure = log_failure(); !failure.empty()) say("{}", failure);
+}
+
+int TrainingRun::status() const {
+  constexpr int kSignalled = 128;  // as shells have it
+  if (signal != 0) return kSignalled + signal;
+  return log_failure().empty() ? kDone : kBadInput;
 }
 
 void TrainingRun::say_why_it_stopped() const {
   if (stopped_by == "patience")
-    fmt::print(stderr, "outsize: stopped after step {} of {}: {} evaluations were no better than that of step {} (loss {:.6g})\n",
-               steps_made(), steps_, state_.stale, state_.best_step, state_.best_loss);
+    say("stopped after step {} of {}: {} evaluations were no better than that of step {} (loss {:.6g})", steps_made(), steps_,
+        state_.stale, state_.best_step, state_.best_loss);
   else if (!stopped_by.empty())
-    fmt::print(stderr, "outsize: stopped by {} after step {} of {}{}\n", stopped_by, steps_made(), steps_,
-               flags_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
+    say("stopped by {} after step {} of {}{}", stopped_by, steps_made(), steps_,
+        flags_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
 }
 
 void TrainingRun::refuse(double loss, std::int64_t step) const {
@@ -328,8 +363,7 @@ void TrainingRun::evaluate(std::int64_t step) {
     if (const Batch& batch = eval_loader_->batch(k); batch.samples > 0)
       found.add(within_step(step, [&] { return trainer_.evaluate(batch); }));
   if (!std::isfinite(found.loss))
-    fmt::print(stderr, "outsize: evaluation after step {}: the loss is {}; does {} hold such numbers?\n", step, found.loss,
-               eval_loader_->dataset().name());
+    say("evaluation after step {}: the loss is {}; does {} hold such numbers?", step, found.loss, eval_loader_->dataset().name());
   evaluation = found;
   nlohmann::ordered_json object{{"step", step}, {"eval_loss", found.loss}, {"eval_samples", found.samples}};
   if (found.rows > 0) object["eval_accuracy"] = found.accuracy();
@@ -379,7 +413,7 @@ void TrainingRun::show(Progress& progress, std::int64_t made, double loss) {
                       format_bytes(trainer_.predicted_peak_bytes()));
   if (made < steps_) text += fmt::format("  {} left", format_seconds(seconds * static_cast<double>(steps_ - made)));
   if (!line) return progress.show(text);
-  fmt::print(stderr, "{}\n", text);
+  write_to_stderr(text + "\n");
   since_line_ = {};
 }
 

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -75,22 +73,29 @@ struct Losses {
   }
 };
 
-// JSON objects appended to a file, one a line, as they come; nothing where the path is empty.
+// JSON objects appended to a file, one a line, as they come; nothing where the path is empty. A run of hours is worth more than its
+// log: a line that cannot be written is lost, which is said of the first, and the run goes on.
 class Log {
  public:
+  // Throws UserError where the file cannot be opened.
   explicit Log(const std::string& path);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
   void write(const nlohmann::ordered_json& object);
+  // How many lines were lost and why; empty where none was.
+  std::string failure() const;
   // The bytes that are in the file; 0 where there is none.
   std::int64_t bytes() const;
   // Takes away what is behind the first `bytes`, if it goes on after `step`: a run that was killed makes those steps again.
   void go_back_to(std::int64_t bytes, std::int64_t step);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  int file_ = -1;
+  std::int64_t lost_ = 0;  // lines
+  std::string why_;        // the last of them was
 };
 
 // What is known of a run before it is planned: all but steps, plans and kernels.
@@ -110,16 +115,21 @@ class TrainingRun {
 
   // Goes on from a checkpoint, which must be of this run.
   void resume(const Checkpoint& from);
-  // Makes the steps that are left; SIGINT, SIGTERM and --patience end them early. Throws UserError when the loss is not finite.
+  // Makes the steps that are left; SIGINT, SIGTERM, SIGHUP and --patience end them early. Throws UserError when the loss is not
+  // finite.
   void run();
 
   Losses losses;
   std::optional<Score> evaluation;  // the last
-  std::string stopped_by;           // "SIGINT", "SIGTERM", "patience", or empty: all steps were made
+  std::string stopped_by;           // "SIGINT", "SIGTERM", "SIGHUP", "patience", or empty: all steps were made
   int signal = 0;                   // that stopped it, or 0
 
   // Steps made by this run, those before a resumption included.
   std::int64_t steps_made() const { return trainer_.steps() - state_.begun; }
+  // The exit status of the command: 128 and the number of the signal that stopped the run, else 2 where lines of its log were lost.
+  int status() const;
+  // What is wrong with the log, or empty.
+  std::string log_failure() const { return log_.failure(); }
   // Samples of training and of evaluation that could not be read.
   std::int64_t skipped() const { return loader_.skipped() + (eval_loader_ ? eval_loader_->skipped() : 0); }
 

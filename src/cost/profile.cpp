@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <variant>
+#include <vector>
 
 namespace outsize {
 namespace {
@@ -64,9 +65,9 @@ class Reader {
     if (word == "device")
       read_device(line);
     else if (word == "op")
-      read_entry(line, "op", "seconds", "a signature", Least::zero, profile_.seconds);
+      read_op(line);
     else if (word == "scale")
-      read_entry(line, "scale", "ratio", "a kind of op", Least::above_zero, profile_.scale);
+      read_scale(line);
     else if (word == "disturbed")
       read_disturbed(line);
     else
@@ -127,14 +128,27 @@ class Reader {
     return std::nullopt;
   }
 
-  // A number and what it is of.
-  void read_entry(std::string_view rest, std::string_view word, std::string_view unit, std::string_view what, Least least,
-                  std::unordered_map<std::string, double>& entries) const {
+  void read_op(std::string_view rest) {
+    const double seconds = take_number(rest, "seconds after 'op'", Least::zero);
+    if (rest.empty()) fail("expected a signature after the seconds");
+    if (!profile_.seconds.emplace(rest, seconds).second) fail(fmt::format("a second entry for '{}'", rest));
+  }
+
+  void read_scale(std::string_view rest) {
+    Scale scale{take_number(rest, "ratio after 'scale'", Least::above_zero)};
+    std::string_view kind = rest;
+    const bool counted = !assign(scale.ops, take_word(kind), Least::zero);
+    if (!counted) kind = rest;
+    if (kind.empty()) fail("expected a kind of op after the ratio");
+    if (!kinds_.emplace(kind).second) fail(fmt::format("a second entry for '{}'", kind));
+    if (counted) profile_.scale.emplace(kind, scale);
+  }
+
+  double take_number(std::string_view& rest, std::string_view what, Least least) const {
     const std::string_view text = take_word(rest);
     double number = 0;
-    if (assign(number, text, least)) fail(fmt::format("expected {} after '{}', found '{}'", unit, word, text));
-    if (rest.empty()) fail(fmt::format("expected {} after the {}", what, unit));
-    if (!entries.emplace(rest, number).second) fail(fmt::format("a second entry for '{}'", rest));
+    if (assign(number, text, least)) fail(fmt::format("expected {}, found '{}'", what, text));
+    return number;
   }
 
   void read_disturbed(std::string_view rest) {
@@ -145,6 +159,7 @@ class Reader {
   std::string_view file_;
   std::int64_t line_ = 0;
   bool has_device_ = false;
+  std::set<std::string, std::less<>> kinds_;  // that a scale is given of
   Profile profile_;
 };
 
@@ -179,7 +194,22 @@ double Profile::seconds_of(const Call& call) const {
   const double roofline = roofline_seconds(device, call);
   if (scale.empty()) return roofline;
   const auto found = scale.find(std::string(call.site.op.def->kind()));
-  return found == scale.end() ? roofline : roofline * found->second;
+  return found == scale.end() ? roofline : roofline * found->second.ratio;
+}
+
+std::optional<Scale> scale_of(std::span<const MeasuredOp> ops) {
+  std::vector<double> ratios;
+  for (const MeasuredOp& op : ops)
+    if (op.roofline_seconds >= kLeastScaledSeconds) ratios.push_back(op.seconds / op.roofline_seconds);
+  const auto count = static_cast<std::int64_t>(ratios.size());
+  if (count < kLeastScaledOps) return std::nullopt;
+  std::ranges::sort(ratios);
+  const double median = (ratios[(ratios.size() - 1) / 2] + ratios[ratios.size() / 2]) / 2;
+  return Scale{std::clamp(median, 1 / kMostScale, kMostScale), count};
+}
+
+void keep_better(Scale& kept, const Scale& known) {
+  if (known.ops >= kept.ops) kept = known;
 }
 
 std::string print_profile(const Profile& profile) {
@@ -195,12 +225,10 @@ std::string print_profile(const Profile& profile) {
         },
         entry.field);
   text += '\n';
-  const auto entries = [&](std::string_view word, const std::unordered_map<std::string, double>& all) {
-    for (const auto& [key, number] : std::map<std::string_view, double>(all.begin(), all.end()))
-      text += fmt::format("{} {} {}\n", word, number, key);
-  };
-  entries("scale", profile.scale);
-  entries("op", profile.seconds);
+  for (const auto& [kind, scale] : std::map<std::string_view, Scale>(profile.scale.begin(), profile.scale.end()))
+    text += fmt::format("scale {} {} {}\n", scale.ratio, scale.ops, kind);
+  for (const auto& [key, seconds] : std::map<std::string_view, double>(profile.seconds.begin(), profile.seconds.end()))
+    text += fmt::format("op {} {}\n", seconds, key);
   for (const std::string_view key : std::set<std::string_view>(profile.disturbed.begin(), profile.disturbed.end()))
     text += fmt::format("disturbed {}\n", key);
   return text;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,12 +36,20 @@ struct Device {
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.
 std::string signature(const Call& call);
 
-// Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device, times what the kind
-// of op was found to take of it.
+// How many times their roofline the ops of one kind take, and how many measured ops that rests on.
+struct Scale {
+  double ratio = 1;
+  std::int64_t ops = 0;
+
+  friend bool operator==(const Scale&, const Scale&) = default;
+};
+
+// Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device, times the scale of
+// the kind of op.
 struct Profile {
   Device device;
   std::unordered_map<std::string, double> seconds;  // by signature
-  std::unordered_map<std::string, double> scale;    // by kind: measured over roofline; 1 where there is none
+  std::unordered_map<std::string, Scale> scale;     // by kind; the ratio is 1 where there is none
   std::unordered_set<std::string> disturbed;        // signatures whose seconds something else that ran may have lengthened
 
   double seconds_of(const Call& call) const;
@@ -48,8 +58,31 @@ struct Profile {
 // max(operations / flops, bytes / bandwidth) + launch.
 double roofline_seconds(const Device& device, const Call& call);
 
-// The text form: one `device key=value …` line, then `scale RATIO KIND`, `op SECONDS SIGNATURE` and `disturbed SIGNATURE` lines,
-// one an entry; round-trips.
+// The time of an op, measured and by its roofline.
+struct MeasuredOp {
+  double seconds = 0;
+  double roofline_seconds = 0;
+};
+
+// The scale of a kind of which these ops are measured: the median of their ratios, at most kMostScale and at least 1 / kMostScale.
+// Ops with a roofline below kLeastScaledSeconds do not count; nothing where fewer than kLeastScaledOps are left.
+std::optional<Scale> scale_of(std::span<const MeasuredOp> ops);
+
+// A short op takes what it costs to call it: threads to wake, code and operands that are not in the cache yet. On processors that
+// is some tens of microseconds, whatever the op computes, so that the ratio of a shorter op says nothing about a longer one.
+inline constexpr double kLeastScaledSeconds = 1e-4;
+// The median of three is not moved by one that is wrong.
+inline constexpr std::int64_t kLeastScaledOps = 3;
+// Of the kinds in the models of the zoo none takes more than ten times its roofline, on processors that others use too. Where a
+// ratio is larger, the shapes that were measured are the reason, and it says little about others.
+inline constexpr double kMostScale = 16;
+
+// Has `known` take the place of `kept`, unless `kept` rests on more ops.
+void keep_better(Scale& kept, const Scale& known);
+
+// The text form: one `device key=value …` line, then `scale RATIO OPS KIND`, `op SECONDS SIGNATURE` and `disturbed SIGNATURE`
+// lines, one an entry; round-trips. A `scale RATIO KIND` of earlier versions, which says not how many ops it rests on, is read
+// and left out.
 std::string print_profile(const Profile& profile);
 // Throws UserError "FILE:LINE: …".
 Profile parse_profile(std::string_view text, std::string_view file);

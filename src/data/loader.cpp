@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 
 #include "base/philox.h"
 #include "base/positions.h"
+#include "base/say.h"
 
 namespace outsize {
 
@@ -86,10 +86,7 @@ class OpenSamples {
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchSpec& spec, LoaderOptions options)
     : dataset_(std::move(dataset)), spec_(spec), options_(std::move(options)) {
-  if (!options_.warn)
-    options_.warn = [](std::string_view text) {
-      std::fprintf(stderr, "outsize: %.*s\n", static_cast<int>(text.size()), text.data());
-    };
+  if (!options_.warn) options_.warn = [](std::string_view text) { say("{}", text); };
   if (options_.drop_last && dataset_->size() > 0 && dataset_->size() < spec_.batch())
     user_error("{}: has {} samples, fewer than one batch of {}; give a smaller --batch", dataset_->name(), dataset_->size(),
                spec_.batch());
@@ -161,7 +158,8 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   for (std::int64_t read = 0; read < placed.samples; ++read) {
     const std::int64_t at = read - left_out;
     for (std::int64_t tried = 0;; ++tried) {
-      if (size > 0 && tried == size) user_error("{}: not one of its {} samples can be read", dataset_->name(), size);
+      if (size > 0 && tried == size)
+        user_error("{}: not one of its {} samples can be read; the first: {}", dataset_->name(), size, bad.front().why);
       const std::int64_t place_in_order = size > 0 ? (placed.first + read + tried) % size : placed.first + read;
       const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
       try {

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -121,6 +122,17 @@ Array SafetensorsFile::read(const TensorEntry& entry, std::int64_t first, std::i
   const std::int64_t each = elements > 0 ? entry.bytes() / elements : 0;
   file_.read(entry.offset + first * each, array.data, fmt::format("tensor {}", in_quotes(entry.name)));
   return array;
+}
+
+void expect_replaceable(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(path, failure)) return;
+  if (std::filesystem::file_size(path, failure) == 0 && !failure) return;
+  try {
+    SafetensorsFile{path};
+  } catch (const UserError& error) {
+    user_error("{}; nothing but a safetensors file is written over: give another name, or remove this file first", error.what());
+  }
 }
 
 void write_safetensors(const std::string& path, std::vector<TensorEntry> entries,

@@ -39,6 +39,10 @@ class SafetensorsFile {
   std::vector<TensorEntry> entries_;
 };
 
+// Throws UserError where a file that is no safetensors file would be lost if one were written to `path`. No file, an empty one and
+// a safetensors file may be written over; what is no file at all is left to write_safetensors().
+void expect_replaceable(const std::string& path);
+
 // Takes the bytes of a tensor part by part, in order.
 using TensorSink = std::function<void(std::span<const std::byte> part)>;
 

@@ -86,6 +86,10 @@ class OpDef {
   // Whether input i may be a planar map.
   virtual bool takes_planar(const OpSite&, int /*input*/) const { return false; }
 
+  // Asked once the whole forward graph of a network is there: throws UserError (prefixed like infer's) where the op lacks another
+  // that training or evaluation goes wrong without.
+  virtual void expect_complete(const OpSite&) const {}
+
   // Emits the backward ops of `context.site()`. The default throws: the kind has no gradient.
   virtual void gradient(GradientContext& context) const;
 

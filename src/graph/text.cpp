@@ -146,7 +146,7 @@ Marks parse_mark(LineCursor& line, Marks marks) {
 
 class Parser {
  public:
-  Graph parse(std::string_view text, std::string_view file) {
+  Graph parse(std::string_view text, std::string_view file, bool is_network) {
     std::int64_t number = 0;
     while (!text.empty()) {
       const std::size_t end = text.find('\n');
@@ -158,9 +158,15 @@ class Parser {
       } catch (const UserError& error) {
         user_error("{}:{}: {}", file, number, error.what());
       }
+      value_lines_.resize(graph_.values().size(), number);
+      op_lines_.resize(static_cast<std::size_t>(graph_.op_count()), number);
     }
     if (graph_.value_count() == 0 && !named_) user_error("{}: is empty; expected a graph", file);
     if (graph_.outputs().empty()) user_error("{}:{}: the graph has no output; add a line such as 'output loss'", file, number);
+    if (is_network) {
+      expect_complete_ops(file);
+      expect_used_parameters(file);
+    }
     return std::move(graph_);
   }
 
@@ -287,6 +293,32 @@ class Parser {
     }
   }
 
+  void expect_complete_ops(std::string_view file) const {
+    for (std::size_t i = 0; i < op_lines_.size(); ++i) {
+      const Op& op = graph_.op(OpId(static_cast<std::int64_t>(i)));
+      try {
+        op.def->expect_complete({graph_, op});
+      } catch (const UserError& error) {
+        user_error("{}:{}: op {} ({}): {}", file, op_lines_[i], op.name, op.def->kind(), error.what());
+      }
+    }
+  }
+
+  void expect_used_parameters(std::string_view file) const {
+    std::vector<bool> used(graph_.values().size());  // by an output, in however many steps
+    for (const ValueId output : graph_.outputs()) used[static_cast<std::size_t>(output.index)] = true;
+    // What an op reads was declared before what it computes.
+    for (std::size_t i = used.size(); i-- > 0;)
+      if (const OpId producer = graph_.value(ValueId(static_cast<std::int64_t>(i))).producer; used[i] && producer)
+        for (const ValueId input : graph_.op(producer).inputs) used[static_cast<std::size_t>(input.index)] = true;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const Value& value = graph_.value(ValueId(static_cast<std::int64_t>(i)));
+      if (value.role == Role::parameter && !value.producer && !used[i])
+        user_error("{}:{}: param '{}': {}, so that it would never be trained; use it, or remove the line", file, value_lines_[i],
+                   value.name, value.consumers.empty() ? "no op reads it" : "no output depends on it");
+    }
+  }
+
   ValueId value_named(std::string_view name, std::string_view where) const {
     const ValueId id = graph_.find_value(name);
     if (id) return id;
@@ -305,6 +337,7 @@ class Parser {
 
   Graph graph_;
   bool named_ = false;
+  std::vector<std::int64_t> value_lines_, op_lines_;  // where they are declared
 };
 
 }  // namespace
@@ -322,6 +355,8 @@ std::string print_graph(const Graph& graph) {
   return text;
 }
 
-Graph parse_graph(std::string_view text, std::string_view file) { return Parser().parse(text, file); }
+Graph parse_graph(std::string_view text, std::string_view file) { return Parser().parse(text, file, false); }
+
+Graph parse_network(std::string_view text, std::string_view file) { return Parser().parse(text, file, true); }
 
 }  // namespace outsize

@@ -38,4 +38,8 @@ std::string print_graph(const Graph& graph);
 // Throws UserError "FILE:LINE: …" saying what was expected; `file` names the text in messages.
 Graph parse_graph(std::string_view text, std::string_view file);
 
+// The forward graph of a network that is to be trained. Throws UserError like parse_graph(), and also where the outputs do not
+// depend on a parameter, which would never change, and where an op is incomplete (OpDef::expect_complete).
+Graph parse_network(std::string_view text, std::string_view file);
+
 }  // namespace outsize

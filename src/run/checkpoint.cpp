@@ -1,10 +1,20 @@
 #include "run/checkpoint.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
+#include "base/say.h"
 #include "base/text.h"
 #include "data/file.h"
 #include "data/json.h"
@@ -53,10 +63,30 @@ void remove_others(const std::string& directory) {
   for (const fs::path& path : gone) fs::remove(path, error);
 }
 
-void make_directory(const std::string& directory) {
+// Whether it was not there before.
+bool make_directory(const std::string& directory) {
   std::error_code error;
-  fs::create_directories(directory, error);
+  const bool made = fs::create_directories(directory, error);
   if (error) user_error("{}: cannot be made: {}", directory, error.message());
+  return made;
+}
+
+// Whether the open file is still the one of that name: the run that locked it before may have removed it since it was opened.
+bool is_at(int file, const std::string& path) {
+  struct stat opened {
+  }, named{};
+  return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino;
+}
+
+// " (process 1234)" by what the run that holds a lock has written into it, or nothing.
+std::string holder_of(int file) {
+  char text[32];
+  const ::ssize_t got = ::pread(file, text, sizeof text, 0);
+  std::int64_t process = 0;
+  const std::string_view line(text, static_cast<std::size_t>(std::max<::ssize_t>(got, 0)));
+  if (!parse_integer(line.substr(0, line.find('\n')), process)) return {};
+  return fmt::format(" (process {})", process);
 }
 
 nlohmann::ordered_json object_of(const auto& pairs) {
@@ -168,6 +198,43 @@ Checkpoint read_checkpoint(const std::string& directory, std::int64_t step) {
 }
 
 }  // namespace
+
+CheckpointLock::CheckpointLock(const std::string& directory)
+    : directory_(directory), path_((fs::path(directory) / "lock").string()) {
+  // A run that was killed takes a moment to end.
+  constexpr std::chrono::milliseconds kPatience(3000), kPause(20);
+  for (auto waited = std::chrono::milliseconds(0);; waited += kPause) {
+    const bool last = waited >= kPatience;
+    made_directory_ = make_directory(directory) || made_directory_;
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const int opened = errno;
+    // A run that has just ended may have removed the directory, if it had made it.
+    if (file_ < 0 && (opened != ENOENT || last)) user_error("{}: cannot be written: {}", path_, std::strerror(opened));
+    if (file_ >= 0) {
+      const int locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+      if (locked == 0 && is_at(file_, path_)) break;
+      const std::string holder = locked != 0 ? holder_of(file_) : std::string();
+      if (locked != 0 && locked != EWOULDBLOCK) {
+        say("{}: cannot be locked: {}; see that no other run uses this folder of checkpoints", path_, std::strerror(locked));
+        return;
+      }
+      ::close(file_);
+      if (last)
+        user_error("{}: another run{} is using this folder of checkpoints; wait until it has ended, or give another folder",
+                   directory, holder);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  const std::string process = fmt::format("{}\n", ::getpid());
+  // On a full disk a refusal names no process, and that is all.
+  if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, process.data(), process.size(), 0) < 0) return;
+}
+
+CheckpointLock::~CheckpointLock() {
+  if (is_at(file_, path_)) ::unlink(path_.c_str());
+  if (made_directory_) ::rmdir(directory_.c_str());
+  ::close(file_);
+}
 
 void write_checkpoint(const std::string& directory, const RunState& state, const Trainer& trainer) {
   make_directory(directory);

@@ -49,6 +49,25 @@ void write_checkpoint(const std::string& directory, const RunState& state, const
 // Writes parameters and states to "best.safetensors" in `directory`, with the care of write_checkpoint().
 void save_best(const std::string& directory, const Trainer& trainer);
 
+// The use of a directory of checkpoints by one run alone, for as long as this lives. The file "lock" in it is locked and holds the
+// run's process id. The system gives up the lock however the process ends; a file that is left behind locks nothing.
+class CheckpointLock {
+ public:
+  // Makes the directory if need be. Throws UserError naming the process where another run is using it, and is still after three
+  // seconds. On a file system that knows no locks nothing is locked, which is said.
+  explicit CheckpointLock(const std::string& directory);
+  // Removes the file, and the directory where it was made for the lock and holds nothing else.
+  ~CheckpointLock();
+  CheckpointLock(const CheckpointLock&) = delete;
+  CheckpointLock& operator=(const CheckpointLock&) = delete;
+
+ private:
+  std::string directory_;
+  std::string path_;
+  int file_ = -1;
+  bool made_directory_ = false;
+};
+
 // Whether a directory is there and has descriptions of checkpoints in it, whole or not.
 bool has_checkpoints(const std::string& directory);
 // The newest whole checkpoint of a directory. Throws UserError that says what is wrong with those that are not whole, if none is.

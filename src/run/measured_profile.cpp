@@ -316,25 +316,31 @@ void for_each_signature(const Graph& graph, const Program& program, Body body) {
   }
 }
 
-// What the kinds of the program's ops take of their roofline, by those that are measured.
+// Gives the profile scales of the kinds that the program has ops of. What was timed while something else ran says nothing.
 void set_scales(Profile& profile, const Graph& graph, const Program& program) {
-  std::map<std::string, std::vector<double>> ratios;
+  std::map<std::string, std::vector<MeasuredOp>> measured;
   for_each_signature(graph, program, [&](const std::string& key, const Call& call) {
-    if (const auto found = profile.seconds.find(key); found != profile.seconds.end())
-      ratios[std::string(call.site.op.def->kind())].push_back(found->second / roofline_seconds(profile.device, call));
+    const auto found = profile.seconds.find(key);
+    if (found != profile.seconds.end() && !profile.disturbed.contains(key))
+      measured[std::string(call.site.op.def->kind())].push_back({found->second, roofline_seconds(profile.device, call)});
   });
-  for (const auto& [kind, all] : ratios)
-    if (const double ratio = median(all); ratio > 0) profile.scale[kind] = ratio;
+  for (const auto& [kind, ops] : measured)
+    if (const std::optional<Scale> scale = scale_of(ops)) keep_better(profile.scale[kind], *scale);
 }
 
 }  // namespace
 
 Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program) {
   Coverage coverage;
-  for_each_signature(graph, program, [&](const std::string& key, const Call&) {
+  for_each_signature(graph, program, [&](const std::string& key, const Call& call) {
     ++coverage.ops;
-    coverage.measured += profile.seconds.contains(key) ? 1 : 0;
     coverage.disturbed += profile.disturbed.contains(key) ? 1 : 0;
+    if (profile.seconds.contains(key)) {
+      ++coverage.measured;
+    } else if (const auto scale = profile.scale.find(std::string(call.site.op.def->kind())); scale != profile.scale.end()) {
+      ++coverage.scaled;
+      coverage.scales.insert(*scale);
+    }
   });
   return coverage;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "backend/interface.h"
@@ -21,6 +22,8 @@ struct Coverage {
   std::int64_t measured = 0;
   std::int64_t disturbed = 0;  // of those measured: only while something else ran
   std::int64_t ops = 0;
+  std::int64_t scaled = 0;              // of those that are not measured: by the scale of their kind
+  std::map<std::string, Scale> scales;  // that they are predicted by
 
   // "measured" where all are, "roofline" where none is, else "partly".
   std::string_view name() const { return measured == 0 ? "roofline" : measured < ops ? "partly" : "measured"; }
@@ -28,12 +31,13 @@ struct Coverage {
 Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program);
 
 // Times every kernel signature of the program that the profile lacks, the ones that take longest by its estimate first, and adds
-// the medians; of ops it does not come to, later ones too, the profile knows the median ratio of measured and roofline time of
-// their kind. Runs that lost their processor to something else do not count; a signature with no other runs is marked as disturbed
-// and timed again by the next call, and the shorter time is kept. One op at a time is in memory. Operands are in the cache or not
-// as they would be in a step: before each run the cache is filled with something else, then those operands are read that the
-// program touched within the last cacheful of bytes. An op whose operands fit into the cache runs on others in between, so that its
-// code is there, as that of most ops is in a step. Returns how many signatures were timed.
+// the medians; ops that it does not come to, later ones too, are predicted by the scale of their kind (scale_of), where the ops of
+// this program give one and no other program's gave one of more ops. Runs that lost their processor to something else do not count;
+// a signature with no other runs is marked as disturbed and timed again by the next call, and the shorter time is kept. One op at a
+// time is in memory. Operands are in the cache or not as they would be in a step: before each run the cache is filled with
+// something else, then those operands are read that the program touched within the last cacheful of bytes. An op whose operands fit
+// into the cache runs on others in between, so that its code is there, as that of most ops is in a step. Returns how many
+// signatures were timed.
 std::int64_t measure(Profile& profile, const Graph& graph, const Program& program, Backend& backend,
                      const MeasureOptions& options = {});
 

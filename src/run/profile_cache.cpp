@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/say.h"
 #include "base/sha256.h"
 #include "data/file.h"
 
@@ -44,7 +45,7 @@ std::optional<Profile> read_profile_cache(const std::string& path) {
   try {
     return parse_profile(read_text(path), path);
   } catch (const UserError& error) {
-    fmt::print(stderr, "outsize: {}; what it keeps of earlier measurements is not used\n", error.what());
+    say("{}; what it keeps of earlier measurements is not used", error.what());
     return std::nullopt;
   }
 }
@@ -57,7 +58,8 @@ void write_profile_cache(const std::string& path, const MeasuredOn& on, const Pr
     try {
       Profile there = parse_profile(read_text(path), path);
       merged.seconds.merge(there.seconds);
-      merged.scale.merge(there.scale);
+      for (const auto& [kind, scale] : profile.scale) keep_better(there.scale[kind], scale);
+      merged.scale = std::move(there.scale);
       for (const std::string& key : there.disturbed)
         if (!profile.seconds.contains(key)) merged.disturbed.insert(key);
     } catch (const UserError&) {  // told when it was read
@@ -71,7 +73,7 @@ void write_profile_cache(const std::string& path, const MeasuredOn& on, const Pr
     file.write(std::as_bytes(std::span(text)));
     file.commit();
   } catch (const UserError& error) {
-    fmt::print(stderr, "outsize: {}; what was measured is not kept\n", error.what());
+    say("{}; what was measured is not kept", error.what());
   }
 }
 

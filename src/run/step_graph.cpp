@@ -279,6 +279,13 @@ StepGraph make_step_graph(const Graph& forward, StepKind kind, const TrainingOpt
   for (const auto& [subject, gradient] : result.gradients)
     if (made.graph.value(subject).role == Role::parameter) of_parameters.emplace_back(subject, gradient);
   if (of_parameters.empty()) user_error("graph {}: the loss depends on no parameter; there is nothing to train", forward.name);
+  for (const Value& value : forward.values())
+    if (value.role == Role::parameter && !value.producer &&
+        !std::ranges::count(of_parameters, made.graph.find_value(value.name), &std::pair<ValueId, ValueId>::first))
+      user_error(
+          "graph {}: the loss has no gradient by parameter '{}', so that it would never be trained; declare it as a state, or "
+          "remove it",
+          forward.name, value.name);
   if (kind != StepKind::whole) add_sums(made, of_parameters);
   if (kind == StepKind::whole || kind == StepKind::last) {
     if (options.gradients) {

@@ -190,8 +190,8 @@ TEST(Loader, ErrorsSurfaceWhereTheBatchIsAskedFor) {
     EXPECT_EQ(numbers(strict.batch(2)), (std::vector<std::int64_t>{6, 7, 8}));
   }
   data->bad = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-  Loader none(data, kSpec, {.warn = [](std::string_view) {}});
-  EXPECT_EQ(refusal([&] { none.batch(0); }), "numbers: not one of its 9 samples can be read");
+  Loader none(data, kSpec, {.shuffle = false, .warn = [](std::string_view) {}});
+  EXPECT_EQ(refusal([&] { none.batch(0); }), "numbers: not one of its 9 samples can be read; the first: number 0 is damaged");
 
   BatchSpec spec = kSpec;
   spec.classes = 3;

@@ -111,6 +111,19 @@ TEST_F(Safetensors, NamesAreShownOnOneLine) {
   expect_contains(message, "tensor 'a\\x0ab" + std::string(77, 'x') + "…': expected an object");
 }
 
+TEST_F(Safetensors, OnlySafetensorsAndNothingAreReplaceable) {
+  expect_replaceable(path("absent"));
+  expect_replaceable(write("empty", ""));
+  write_safetensors(path("a.safetensors"), {{"a", ElementType::u8, {1}}},
+                    [](const TensorEntry&) { return std::vector<std::byte>(1); });
+  expect_replaceable(path("a.safetensors"));
+  expect_replaceable(path("."));  // which no file can be written to anyhow
+  const std::string text = write("text", "what took a day to write");
+  const std::string message = refusal([&] { expect_replaceable(text); });
+  expect_contains(message, text + ": not a safetensors file");
+  expect_contains(message, "nothing but a safetensors file is written over: give another name, or remove this file first");
+}
+
 // A write that fails half way leaves what was there.
 TEST_F(Safetensors, FailedWriteKeepsTheOldFile) {
   write("a.safetensors", "old");

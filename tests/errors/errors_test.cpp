@@ -72,6 +72,19 @@ class Errors : public testing::TestWithParam<Case> {
     write("two_outputs.graph", good + "output z\n");
     write("nothing_to_train.graph",
           replaced(good, "param conv.weight f32[4, 3, 3, 3] init=normal:0.1", "state conv.weight f32[4, 3, 3, 3]"));
+    const std::string unused = replaced(good, "param conv", "param extra f32[4, 3, 1, 1]\nparam conv");
+    write("unused_param.graph", unused);
+    write("dead_param.graph", replaced(unused, "pool: p", "dead: d = conv2d(x, extra)\npool: p"));
+    const std::string norm = replaced(good, "pool: p = adaptive_avg_pool(y)",
+                                      "param g f32[4] init=ones\nparam b f32[4]\nstate mean f32[4]\nstate var f32[4] init=ones\n"
+                                      "stats: s = batch_norm_stats(y)\nmoments: m = batch_norm_finalize(s)\n"
+                                      "norm: n = batch_norm_apply(y, m, g, b)\npool: p = adaptive_avg_pool(n)");
+    write("no_update.graph", norm);
+    write("no_gradient.graph", replaced(replaced(replaced(norm, "stats: s = batch_norm_stats(y)\n", ""), "batch_norm_finalize(s)",
+                                                 "batch_norm_running(mean, var)"),
+                                        "state mean", "param mean"));
+    std::filesystem::create_directories(folder_ / "photos/cats");
+    for (const char* const name : {"photos/cats/a.png", "photos/cats/b.png"}) write(name, "no image");
     write("samples.graph", replaced(good, "input labels i32[2]", "input labels i32[3]"));
     write("random_key.graph", replaced(good, "input labels", "input random_key i32[3]\ninput labels"));
     write("unknown_op.plan", "plan tiny by hand\nrun conv9\n");
@@ -204,6 +217,12 @@ const Case kCases[]{
     {"loss_not_finite", "train mlp --image 8 --width 0.1 --lr 1e30 --steps 9 --print-every 99", 2,
      "A smaller --lr, --warm-up or --clip-norm may help"},
     {"patience_alone", "train mlp --patience 2", 2, "--patience: counts evaluations; give --eval-every too"},
+    {"patience_without_checkpoint", "train mlp --image 8 --eval-every 2 --patience 2", 2,
+     "--patience: keeps the weights of the best evaluation in --checkpoint DIR; give that too"},
+    {"no_image_can_be_read", "train mlp --image 8 --data photos --classes 1", 2,
+     "photos: not one of its 2 samples can be read; the first: photos/cats/"},
+    {"no_image_of_its_own_size_can_be_read", "train resnet18 --image own --data photos --classes 1", 2,
+     "photos: not one of its 2 samples can be read; the first: photos/cats/a.png: "},
     {"own_sizes_in_batches", "train resnet18 --image own --batch 4 --data generated:slides:count=2", 2,
      "--image own: samples of different sizes make no batch of 4; give --accumulate instead"},
     {"own_sizes_of_tokens", "train gpt2 --image own", 2, "--image own: the model takes [1024], not images"},
@@ -220,6 +239,16 @@ const Case kCases[]{
     {"log_nowhere", "train mlp --image 8 --log no/such/file", 2, "no/such/file: cannot be written"},
     {"width_too_large", "train mlp --image 8 --width 1e20", 2, "a width of 1e+20 asks for"},
     {"same_file", "train mlp --image 8 --save w --save-gradients ./w", 2, "--save and --save-gradients name the same file, 'w'"},
+    {"model_overwritten", "train good.graph --save ./good.graph", 2, "--save and MODEL name the same file, './good.graph'"},
+    {"data_overwritten", "train good.graph --data good.npz --save ./good.npz", 2, "--save and --data name the same file"},
+    {"eval_data_overwritten", "train good.graph --eval-data good.npz --save-gradients good.npz", 2,
+     "--save-gradients and --eval-data name the same file"},
+    {"text_overwritten", "train good.graph --save garbage.bin", 2,
+     "nothing but a safetensors file is written over: give another name, or remove this file first"},
+    {"array_overwritten", "train good.graph --save-gradients no_y.npz", 2, "no_y.npz: not a safetensors file"},
+    {"file_of_a_folder_overwritten", "train mlp --image 8 --data not_json --save not_json/checkpoint-000000003.json", 2,
+     "not_json/checkpoint-000000003.json: not a safetensors file"},
+    {"damaged_overwritten", "train good.graph --save truncated.safetensors", 2, "truncated.safetensors: truncated: "},
     {"plan_overwritten", "train mlp --image 8 --save p --plan p", 2, "--save and --plan name the same file, 'p'"},
     {"schedule_without_every", "train mlp --image 8 --schedule step", 2, "--schedule step: give --schedule-every too"},
     {"schedule_every_alone", "train mlp --image 8 --schedule-every 3", 2, "apply to --schedule step"},
@@ -284,6 +313,16 @@ const Case kCases[]{
     {"graph_without_loss", "train not_a_loss.graph", 2, "the output 'z' must be a loss"},
     {"graph_with_two_outputs", "train two_outputs.graph", 2, "expected one output, the loss; found 2"},
     {"graph_without_parameters", "train nothing_to_train.graph", 2, "there is nothing to train"},
+    {"graph_with_an_unused_param", "train unused_param.graph", 2,
+     "outsize: unused_param.graph:4: param 'extra': no op reads it, so that it would never be trained; use it, or remove the line"},
+    {"graph_with_a_dead_param", "plan dead_param.graph", 2,
+     "outsize: dead_param.graph:4: param 'extra': no output depends on it, so that it would never be trained; use it, or remove"},
+    {"graph_with_a_norm_without_update", "train no_update.graph", 2,
+     "outsize: no_update.graph:10: op stats (batch_norm_stats): no running statistics are kept of 's', by which the network would "
+     "be evaluated; declare two states [4] and add 'NAME: MEAN.next, VAR.next = batch_norm_update(MEAN, VAR, s)'"},
+    {"graph_without_a_gradient", "train no_gradient.graph", 2,
+     "outsize: graph tiny: the loss has no gradient by parameter 'mean', so that it would never be trained; declare it as a state, "
+     "or remove it"},
     {"graph_with_other_samples", "train samples.graph", 2, "samples.graph"},
     {"graph_with_batch", "train good.graph --batch 3", 2, "--batch: applies to models of the zoo"},
 

@@ -131,6 +131,21 @@ output loss
   EXPECT_EQ(graph.value(graph.find_value("w.next")).role, Role::parameter);
 }
 
+// What a text may say, but hardly a person who wants to train it.
+TEST(GraphText, ANetworkTrainsAllItsParameters) {
+  register_ops();
+  const std::string tiny(kTiny);
+  EXPECT_EQ(print_graph(parse_network(tiny, "tiny.graph")), kTinyPrinted);
+  const auto refusal = [](const std::string& text) {
+    EXPECT_NO_THROW(parse_graph(text, "tiny.graph"));
+    return message_of<UserError>([&] { parse_network(text, "tiny.graph"); });
+  };
+  EXPECT_EQ(refusal(tiny + "param extra f32[5]\n"),
+            "tiny.graph:15: param 'extra': no op reads it, so that it would never be trained; use it, or remove the line");
+  EXPECT_EQ(refusal(tiny + "param extra f32[2, 5]\nmore: more = add(z, extra)\nbranch: branch = relu(more)\n"),
+            "tiny.graph:15: param 'extra': no output depends on it, so that it would never be trained; use it, or remove the line");
+}
+
 struct BadText {
   std::string_view text;
   std::string_view message;

@@ -112,18 +112,95 @@ TEST(MeasuredProfile, TimeAndMemoryAreBounded) {
   EXPECT_EQ(measure(profile, graph, program, *backend, options), 0);
 }
 
+// Convolutions of 0.38 to 0.75 ms by the roofline of 10¹¹ operations a second: 2 · 9 · 32 · 32 of them a pixel.
+constexpr std::string_view kFourSizes = R"(graph four
+input a f32[1, 32, 32, 64]
+input b f32[1, 32, 32, 80]
+input c f32[1, 32, 32, 96]
+input d f32[1, 32, 32, 128]
+param weight f32[32, 32, 3, 3]
+first: p = conv2d(a, weight) padding=[1, 1, 1, 1]
+second: q = conv2d(b, weight) padding=[1, 1, 1, 1]
+third: r = conv2d(c, weight) padding=[1, 1, 1, 1]
+fourth: s = conv2d(d, weight) padding=[1, 1, 1, 1]
+output p, q, r, s
+)";
+
+// A profile that has measured ops of a program at so many times their roofline, and learns from that alone.
+Profile measured_at(const Graph& graph, const Program& program, Backend& backend,
+                    const std::vector<std::pair<std::string_view, double>>& ratios) {
+  Profile profile;
+  for (const auto& [op, ratio] : ratios) {
+    const Call call = call_of_op(graph, op, program);
+    profile.seconds[signature(call)] = ratio * roofline_seconds(profile.device, call);
+  }
+  MeasureOptions options;
+  options.seconds = 0;
+  measure(profile, graph, program, backend, options);
+  return profile;
+}
+
 TEST(MeasuredProfile, WhatIsNotTimedIsScaledAsItsKind) {
-  const Graph graph = graph_of(kTwoSizes);
+  const Graph graph = graph_of(kFourSizes);
   const auto backend = make_backend("cpu", 1);
   const Program program = keep_program(graph, *backend);
-  const Call first = call_of_op(graph, "first", program), second = call_of_op(graph, "second", program);
+  const Profile profile = measured_at(graph, program, *backend, {{"first", 2}, {"second", 3}, {"third", 500}});
+  const Call fourth = call_of_op(graph, "fourth", program);
+  EXPECT_DOUBLE_EQ(profile.seconds_of(fourth), 3 * roofline_seconds(profile.device, fourth));
+  const Coverage coverage = coverage_of(profile, graph, program);
+  EXPECT_EQ(coverage.name(), "partly");
+  EXPECT_EQ(coverage.scaled, 1);
+  ASSERT_EQ(coverage.scales.size(), 1U);
+  EXPECT_DOUBLE_EQ(coverage.scales.at("conv2d").ratio, 3);
+  EXPECT_EQ(coverage.scales.at("conv2d").ops, 3);
+}
+
+TEST(MeasuredProfile, TooFewOpsScaleNothing) {
+  const Graph graph = graph_of(kFourSizes);
+  const auto backend = make_backend("cpu", 1);
+  const Program program = keep_program(graph, *backend);
+  const Profile profile = measured_at(graph, program, *backend, {{"first", 2}, {"second", 3}});
+  const Call fourth = call_of_op(graph, "fourth", program);
+  EXPECT_DOUBLE_EQ(profile.seconds_of(fourth), roofline_seconds(profile.device, fourth));
+  EXPECT_EQ(coverage_of(profile, graph, program).scaled, 0);
+}
+
+TEST(MeasuredProfile, WhatWasDisturbedScalesNothing) {
+  const Graph graph = graph_of(kFourSizes);
+  const auto backend = make_backend("cpu", 1);
+  const Program program = keep_program(graph, *backend);
   Profile profile;
-  profile.seconds[signature(first)] = 3 * roofline_seconds(profile.device, first);
+  for (const char* const op : {"first", "second", "third"}) {
+    const Call call = call_of_op(graph, op, program);
+    profile.seconds[signature(call)] = 5 * roofline_seconds(profile.device, call);
+    profile.disturbed.insert(signature(call));
+  }
   MeasureOptions options;
   options.seconds = 0;
   measure(profile, graph, program, *backend, options);
-  EXPECT_DOUBLE_EQ(profile.seconds_of(second), 3 * roofline_seconds(profile.device, second));
-  EXPECT_EQ(coverage_of(profile, graph, program).name(), "partly");
+  EXPECT_TRUE(profile.scale.empty());
+}
+
+// Layers of a few microseconds by their roofline, of which calling them takes most.
+TEST(MeasuredProfile, TheLayersOfASmallNetworkScaleNothing) {
+  const Graph graph = graph_of(R"(graph layers
+input x f32[64, 64]
+input large f32[64, 4096]
+param w1 f32[10, 64]
+param w2 f32[20, 64]
+param w3 f32[30, 64]
+param w4 f32[4096, 4096]
+first: a = linear(x, w1)
+second: b = linear(x, w2)
+third: c = linear(x, w3)
+fourth: d = linear(large, w4)
+output a, b, c, d
+)");
+  const auto backend = make_backend("cpu", 1);
+  const Program program = keep_program(graph, *backend);
+  const Profile profile = measured_at(graph, program, *backend, {{"first", 279}, {"second", 279}, {"third", 279}});
+  const Call fourth = call_of_op(graph, "fourth", program);
+  EXPECT_DOUBLE_EQ(profile.seconds_of(fourth), roofline_seconds(profile.device, fourth));
 }
 
 class ProfileCache : public testing::Test {
@@ -137,7 +214,8 @@ class ProfileCache : public testing::Test {
     on_.version = "0.1";
     profile_.device = find_device("cpu");
     profile_.device.flops = 123;
-    profile_.scale["relu"] = 2;
+    profile_.scale["relu"] = {2, 5};
+    profile_.scale["exp"] = {2, 9};
     profile_.seconds["relu : f32[4] -> f32[4]"] = 0.5;
   }
   ~ProfileCache() override { std::filesystem::remove_all(folder_); }
@@ -180,13 +258,14 @@ TEST_F(ProfileCache, RoundTripsAndMerges) {
   other.device.flops = 456;
   other.seconds["exp : f32[4] -> f32[4]"] = 0.0625;  // and calm
   other.seconds["add : f32[4] f32[4] -> f32[4]"] = 0.25;
-  other.scale["relu"] = 3;
+  other.scale["relu"] = {3, 5};
+  other.scale["exp"] = {3, 8};  // rests on fewer ops
   write_profile_cache(path, on_, other);
   EXPECT_NE(read_text(path).find("# processor, "), std::string::npos);
   const std::optional<Profile> back = read_profile_cache(path);
   ASSERT_TRUE(back);
   EXPECT_EQ(back->device.flops, 456);
-  EXPECT_EQ(back->scale, (std::unordered_map<std::string, double>{{"relu", 3}}));
+  EXPECT_EQ(back->scale, (std::unordered_map<std::string, Scale>{{"relu", {3, 5}}, {"exp", {2, 9}}}));
   EXPECT_EQ(back->seconds,
             (std::unordered_map<std::string, double>{
                 {"relu : f32[4] -> f32[4]", 0.5}, {"exp : f32[4] -> f32[4]", 0.0625}, {"add : f32[4] f32[4] -> f32[4]", 0.25}}));

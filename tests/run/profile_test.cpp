@@ -60,9 +60,9 @@ TEST(Profile, MeasuredOrRoofline) {
   EXPECT_DOUBLE_EQ(profile.seconds_of(call), 4.5);  // max(4 / 2, 32 / 8) + 0.5
   profile.device.flops = 0.5;
   EXPECT_DOUBLE_EQ(roofline_seconds(profile.device, call), 8.5);  // max(4 / 0.5, 32 / 8) + 0.5
-  profile.scale["relu"] = 3;
+  profile.scale["relu"] = {3, 5};
   EXPECT_DOUBLE_EQ(profile.seconds_of(call), 25.5);  // 3 × 8.5
-  profile.scale["add"] = 7;
+  profile.scale["add"] = {7, 5};
   EXPECT_DOUBLE_EQ(profile.seconds_of(call), 25.5);
   profile.seconds[signature(call)] = 0.125;
   EXPECT_DOUBLE_EQ(profile.seconds_of(call), 0.125);
@@ -73,7 +73,7 @@ TEST(Profile, TextRoundTrips) {
   profile.device = find_device("cpu");
   profile.device.launch_seconds = 1.0 / 3;
   profile.device.kernel_overlap = 1.75;
-  profile.scale["relu"] = 4.0 / 3;
+  profile.scale["relu"] = {4.0 / 3, 12};
   profile.seconds["relu : f32[4] -> f32[4]"] = 1e-7 / 3;
   profile.seconds["add : f32[4] f32[4] -> f32[4]"] = 0.25;
   profile.disturbed.insert("add : f32[4] f32[4] -> f32[4]");
@@ -88,6 +88,45 @@ TEST(Profile, TextRoundTrips) {
   EXPECT_EQ(back.device.memory_bytes, profile.device.memory_bytes);
   EXPECT_EQ(back.device.launch_seconds, profile.device.launch_seconds);
   EXPECT_FALSE(back.device.full_duplex);
+}
+
+TEST(Profile, AScaleRestsOnOpsThatAreLargeEnough) {
+  // Median of 2, 3 and 7; a fourth is 1000 times its roofline of 99 µs.
+  const std::vector<MeasuredOp> ops{{2e-4, 1e-4}, {3e-3, 1e-3}, {7e-2, 1e-2}, {9.9e-2, 9.9e-5}};
+  const std::optional<Scale> scale = scale_of(ops);
+  ASSERT_TRUE(scale);
+  EXPECT_DOUBLE_EQ(scale->ratio, 3);
+  EXPECT_EQ(scale->ops, 3);
+  EXPECT_FALSE(scale_of(std::span(ops).subspan(1)));  // two that count
+  EXPECT_FALSE(scale_of({}));
+}
+
+TEST(Profile, AScaleIsTheMedianOfAnEvenNumberToo) {
+  const std::vector<MeasuredOp> ops{{1e-3, 1e-3}, {2e-3, 1e-3}, {4e-3, 1e-3}, {8e-1, 1e-3}};
+  EXPECT_DOUBLE_EQ(scale_of(ops)->ratio, 3);
+}
+
+TEST(Profile, AScaleIsBounded) {
+  EXPECT_DOUBLE_EQ(scale_of(std::vector<MeasuredOp>(3, {0.279, 1e-3}))->ratio, 16);
+  EXPECT_DOUBLE_EQ(scale_of(std::vector<MeasuredOp>(3, {0, 1e-3}))->ratio, 1.0 / 16);
+}
+
+TEST(Profile, TheScaleOfMoreOpsIsKept) {
+  Scale kept;
+  keep_better(kept, {2, 3});
+  EXPECT_EQ(kept, (Scale{2, 3}));
+  keep_better(kept, {4, 3});  // the newer
+  EXPECT_EQ(kept, (Scale{4, 3}));
+  keep_better(kept, {5, 7});
+  keep_better(kept, {6, 3});
+  EXPECT_EQ(kept, (Scale{5, 7}));
+}
+
+// Earlier versions did not write how many ops a scale rests on, and took it from one that was over in a microsecond.
+TEST(Profile, ScalesOfEarlierVersionsAreLeftOut) {
+  const Profile profile = parse_profile("device name=cpu\nscale 279 linear\nscale 2 4 relu\nop 0.5 s\n", "p.profile");
+  EXPECT_EQ(profile.scale, (std::unordered_map<std::string, Scale>{{"relu", {2, 4}}}));
+  EXPECT_EQ(profile.seconds.at("s"), 0.5);
 }
 
 TEST(Profile, TextByHand) {
@@ -116,6 +155,8 @@ TEST(Profile, TextErrorsNameTheLine) {
   EXPECT_EQ(error_of("device kernel_overlap=0.5\n"), "p.profile:1: kernel_overlap must be at least 1, found '0.5'");
   EXPECT_EQ(error_of("device name=a\nscale 0 relu\n"), "p.profile:2: expected ratio after 'scale', found '0'");
   EXPECT_EQ(error_of("device name=a\nscale 2\n"), "p.profile:2: expected a kind of op after the ratio");
+  EXPECT_EQ(error_of("device name=a\nscale 2 3\n"), "p.profile:2: expected a kind of op after the ratio");
+  EXPECT_EQ(error_of("device name=a\nscale 2 3 s\nscale 2 s\n"), "p.profile:3: a second entry for 's'");
   EXPECT_EQ(error_of("device name=a\ndisturbed\n"), "p.profile:2: expected a signature after 'disturbed'");
   EXPECT_EQ(error_of(""), "p.profile: expected a line 'device name=…'");
   EXPECT_EQ(error_of("device name=a\ndevice name=b\n"), "p.profile:2: a second 'device' line; a profile describes one device");

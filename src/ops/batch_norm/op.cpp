@@ -62,6 +62,15 @@ class Stats final : public OpDef {
   }
   Role output_role(const OpSite&, int) const override { return Role::statistic; }
 
+  void expect_complete(const OpSite& site) const override {
+    const Value& stats = site.graph.value(site.op.outputs[0]);
+    if (update_of(site.graph, site.op.outputs[0])) return;
+    user_error(
+        "no running statistics are kept of '{}', by which the network would be evaluated; declare two states [{}] and add "
+        "'NAME: MEAN.next, VAR.next = batch_norm_update(MEAN, VAR, {})'",
+        stats.name, stats.type.shape[1], stats.name);
+  }
+
   // Running statistics take their place.
   void evaluate(EvaluationContext& context) const override {
     if (!update_of(context.site().graph, context.site().op.outputs[0])) OpDef::evaluate(context);
