@@ -143,18 +143,13 @@ void give(Executor& executor, ValueId id, const ValueType& type, const std::vect
   });
 }
 
-// Kernels may make 0 of what is not a number, as the larger of it and 0, so that a loss alone does not tell.
-void check_finite(const Value& value, std::span<const std::byte> bytes, const std::string& path) {
-  const auto is_finite = [&]<class T>(T) {
+// Whether no number of these is NaN or infinite.
+bool is_finite(DType dtype, std::span<const std::byte> bytes) {
+  const auto all_finite = [&]<class T>(T) {
     const std::span numbers(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
     return std::ranges::all_of(numbers, [](T number) { return std::isfinite(number); });
   };
-  const DType dtype = value.type.dtype;
-  if (dtype == DType::f32 ? is_finite(0.0f) : dtype == DType::f64 ? is_finite(0.0) : true) return;
-  user_error(
-      "{}: not written, for {} holds what is not a finite number. A smaller --lr, --warm-up or --clip-norm may help, if the "
-      "data holds no such number itself",
-      path, value.name);
+  return dtype == DType::f32 ? all_finite(0.0f) : dtype == DType::f64 ? all_finite(0.0) : true;
 }
 
 TensorEntry entry_of(std::string name, const ValueType& type) {
@@ -380,8 +375,11 @@ LoadReport Trainer::load(const SafetensorsFile& file, bool partial) {
   const Entry& entry = ready(*main_);
   for (const auto& [id, tensor] : found) {
     const Value& value = main().graph.value(id);
-    entry.executor->write(id,
-                          converted(file.read(*tensor), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name)));
+    const std::string what = fmt::format("{}: tensor '{}'", file.path(), value.name);
+    const std::vector<std::byte> bytes = converted(file.read(*tensor), value.type.dtype, what);
+    if (!is_finite(value.type.dtype, bytes))
+      user_error("{} holds what is not a finite number of {}; expected weights to train with", what, name_of(value.type.dtype));
+    entry.executor->write(id, bytes);
   }
   steps_ = steps;
   for (const TensorEntry& tensor : file.entries())
@@ -395,7 +393,12 @@ void Trainer::save(const std::string& path) const {
     for (ValueId id : persistent(role)) entries.push_back(entry_of(main().graph.value(id).name, main().graph.value(id).type));
   entries.push_back({kSteps, ElementType::i64, {1}, 0});
   for (Role role : {Role::parameter, Role::state})
-    for (ValueId id : persistent(role)) check_finite(main().graph.value(id), read(id), path);
+    for (ValueId id : persistent(role))
+      if (const Value& value = main().graph.value(id); !is_finite(value.type.dtype, read(id)))
+        user_error(
+            "{}: not written, for {} holds what is not a finite number. A smaller --lr, --warm-up or --clip-norm may help, if the "
+            "data holds no such number itself",
+            path, value.name);
   write_safetensors(path, std::move(entries), [this](const TensorEntry& entry) {
     if (entry.name != kSteps) return read(main().graph.find_value(entry.name));
     std::vector<std::byte> bytes(sizeof steps_);
