@@ -58,22 +58,33 @@ class PointwiseKernel final : public Kernel {
 
 class PointwiseGradKernel final : public Kernel {
  public:
-  PointwiseGradKernel(PointwiseGradLoop loop, std::int64_t elements, Factors factors)
-      : loop_(loop), elements_(elements), factors_(factors) {}
+  // `padded`: the map whose padding the loop does not leave at zero by itself.
+  PointwiseGradKernel(PointwiseGradLoop loop, std::int64_t elements, Factors factors, std::optional<MapPiece> padded)
+      : loop_(loop), elements_(elements), factors_(factors), padded_(padded) {}
   std::string name() const override { return "loops"; }
   void run(const KernelRun& run) const override {
     const float* const dy = f32(run.in[0]);
     const float* const other = f32(run.in[1]);
     float* const dx = f32(run.out[0]);
-    parallel_chunks(elements_, elements_ * 12,
-                    [&](std::int64_t from, std::int64_t count) { loop_(dy + from, other + from, dx + from, count, factors_); });
+    parallel_chunks(elements_, elements_ * 12, [&](std::int64_t from, std::int64_t count) {
+      loop_(dy + from, other + from, dx + from, count, factors_);
+      if (padded_) clear_padding(*padded_, dx, from, count);
+    });
   }
 
  private:
   PointwiseGradLoop loop_;
   std::int64_t elements_;
   Factors factors_;
+  std::optional<MapPiece> padded_;
 };
+
+// The map of output 0 with its padding, if it is a map.
+inline std::optional<MapPiece> padded_output(const Call& call, const StorageRule& storage) {
+  if (call.site.out(0).format != Format::map || call.boxes.out[0].empty()) return std::nullopt;
+  require_blocks(call, storage);
+  return MapPiece(storage, call.boxes.out[0]);
+}
 
 // The kernel of a function with f(0) = 0: table.add("silu", make_pointwise<silu>).
 template <PointwiseLoop loop, FactorsOf factors = no_factors>
@@ -86,19 +97,24 @@ std::unique_ptr<Kernel> make_pointwise(const Call& call, const StorageRule& stor
 template <PointwiseLoop loop, FactorsOf factors = no_factors>
 std::unique_ptr<Kernel> make_padded_pointwise(const Call& call, const StorageRule& storage) {
   require_f32(call);
-  std::optional<MapPiece> padded;
-  if (call.site.out(0).format == Format::map && !call.boxes.out[0].empty()) {
-    require_blocks(call, storage);
-    padded.emplace(storage, call.boxes.out[0]);
-  }
-  return std::make_unique<PointwiseKernel>(loop, output_elements(call, storage, 0), factors(call.site), padded);
+  return std::make_unique<PointwiseKernel>(loop, output_elements(call, storage, 0), factors(call.site),
+                                           padded_output(call, storage));
 }
 
 // The kernel of a gradient; dy = 0 must give 0 whatever finite number the other input holds.
 template <PointwiseGradLoop loop, FactorsOf factors = no_factors>
 std::unique_ptr<Kernel> make_pointwise_grad(const Call& call, const StorageRule& storage) {
   require_f32(call);
-  return std::make_unique<PointwiseGradKernel>(loop, output_elements(call, storage, 0), factors(call.site));
+  return std::make_unique<PointwiseGradKernel>(loop, output_elements(call, storage, 0), factors(call.site), std::nullopt);
+}
+
+// The kernel of a gradient that is not 0 by itself where dy and the other input are: it clears the channels that pad a map's
+// blocks.
+template <PointwiseGradLoop loop, FactorsOf factors = no_factors>
+std::unique_ptr<Kernel> make_padded_pointwise_grad(const Call& call, const StorageRule& storage) {
+  require_f32(call);
+  return std::make_unique<PointwiseGradKernel>(loop, output_elements(call, storage, 0), factors(call.site),
+                                               padded_output(call, storage));
 }
 
 }  // namespace outsize

@@ -145,18 +145,13 @@ void give(Executor& executor, ValueId id, const ValueType& type, const std::vect
   });
 }
 
-// Kernels may make 0 of what is not a number, as the larger of it and 0, so that a loss alone does not tell.
-void check_finite(const Value& value, std::span<const std::byte> bytes, const std::string& path) {
-  const auto is_finite = [&]<class T>(T) {
+// Whether no number of these is NaN or infinite.
+bool is_finite(DType dtype, std::span<const std::byte> bytes) {
+  const auto all_finite = [&]<class T>(T) {
     const std::span numbers(reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T));
     return std::ranges::all_of(numbers, [](T number) { return std::isfinite(number); });
   };
-  const DType dtype = value.type.dtype;
-  if (dtype == DType::f32 ? is_finite(0.0f) : dtype == DType::f64 ? is_finite(0.0) : true) return;
-  user_error(
-      "{}: not written, for {} holds what is not a finite number. A smaller --lr, --warm-up or --clip-norm may help, if the "
-      "data holds no such number itself",
-      path, value.name);
+  return dtype == DType::f32 ? all_finite(0.0f) : dtype == DType::f64 ? all_finite(0.0) : true;
 }
 
 TensorEntry entry_of(std::string name, const ValueType& type) {
@@ -386,10 +381,12 @@ LoadReport Trainer::load(const SafetensorsFile& file, bool partial) {
   const Entry& entry = ready(*main_);
   for (const auto& [id, tensor] : found) {
     const Value& value = main().graph.value(id);
+    const std::string what = fmt::format("{}: tensor '{}'", file.path(), value.name);
     entry.executor->write_parts(id, [&, tensor = tensor](std::int64_t first, std::span<std::byte> part) {
       const auto count = static_cast<std::int64_t>(part.size()) / size_of(value.type.dtype);
-      const std::vector<std::byte> read =
-          converted(file.read(*tensor, first, count), value.type.dtype, fmt::format("{}: tensor '{}'", file.path(), value.name));
+      const std::vector<std::byte> read = converted(file.read(*tensor, first, count), value.type.dtype, what);
+      if (!is_finite(value.type.dtype, read))
+        user_error("{} holds what is not a finite number of {}; expected weights to train with", what, name_of(value.type.dtype));
       std::memcpy(part.data(), read.data(), read.size());
     });
   }
@@ -406,7 +403,14 @@ void Trainer::save(const std::string& path) const {
   entries.push_back({kSteps, ElementType::i64, {1}, 0});
   for (Role role : {Role::parameter, Role::state})
     for (ValueId id : persistent(role))
-      main_->executor->read_parts(id, [&](std::span<const std::byte> part) { check_finite(main().graph.value(id), part, path); });
+      main_->executor->read_parts(id, [&](std::span<const std::byte> part) {
+        if (const Value& value = main().graph.value(id); !is_finite(value.type.dtype, part))
+          user_error(
+              "{}: not written, for {} holds what is not a finite number. A smaller --lr, --warm-up or --clip-norm may help, if "
+              "the "
+              "data holds no such number itself",
+              path, value.name);
+      });
   write_safetensors(path, std::move(entries), [this](const TensorEntry& entry, const auto& sink) {
     if (entry.name == kSteps) return sink(std::as_bytes(std::span(&steps_, 1)));
     main_->executor->read_parts(main().graph.find_value(entry.name), sink);

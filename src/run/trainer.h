@@ -85,7 +85,8 @@ class Trainer {
 
   // Takes parameters and states from `file`. Every parameter must be there with its shape; or, where `partial`, at least one. The
   // number of the step goes on from the file's, if it has one. Throws UserError naming the file and all parameters that are missing
-  // or have another shape; then nothing is changed.
+  // or have another shape; then nothing is changed. Throws UserError naming the file and the tensor also where one that is taken
+  // holds NaN or an infinity; then those before it are taken.
   LoadReport load(const SafetensorsFile& file, bool partial = false);
   // Steps made, those before a resumption included.
   std::int64_t steps() const { return steps_; }

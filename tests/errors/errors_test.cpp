@@ -128,6 +128,9 @@ class Errors : public testing::TestWithParam<Case> {
     write_safetensors(path("good.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 3, 3}}}, zeros);
     write_safetensors(path("other.safetensors"), {{"fc.weight", ElementType::f32, {4, 3}}}, zeros);
     write_safetensors(path("shape.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 1, 1}}}, zeros);
+    write_safetensors(path("nan.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 3, 3}}}, [](const TensorEntry& entry) {
+      return std::vector<std::byte>(static_cast<std::size_t>(entry.bytes()), std::byte{0xFF});  // NaN
+    });
     std::ifstream good(path("good.safetensors"), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(good), {}};
     write("truncated.safetensors", bytes.substr(0, bytes.size() - 8));
@@ -359,6 +362,8 @@ const Case kCases[]{
      "other.safetensors: does not fit the model: it lacks conv.weight"},
     {"weights_of_another_shape", "train good.graph --weights shape.safetensors", 2,
      "does not fit the model: of another shape: conv.weight is [4, 3, 1, 1], the model's [4, 3, 3, 3]"},
+    {"weights_not_finite", "train good.graph --weights nan.safetensors", 2,
+     "nan.safetensors: tensor 'conv.weight' holds what is not a finite number of f32; expected weights to train with"},
     {"save_nowhere", "train good.graph --save absent/out.safetensors", 2, "absent/out.safetensors: cannot be written"},
     {"spill_nowhere", "train good.graph --spill absent", 2, "--spill: 'absent' is not a directory; make it"},
     {"spill_no_directory", "train good.graph --spill good.graph", 2, "--spill: 'good.graph' is not a directory"},

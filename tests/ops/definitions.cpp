@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "graph/text.h"
@@ -37,6 +38,16 @@ class Definition {
   CaseGraph graph_;
   Values values_;
 };
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// The very same numbers, a NaN where one is expected.
+void expect_same(const Numbers& found, const Numbers& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_TRUE(found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i])))
+        << "element " << i << " is " << found[i] << ", expected " << expected[i];
+}
 
 void expect_near(const Numbers& found, const Numbers& expected) {
   ASSERT_EQ(found.size(), expected.size());
@@ -238,6 +249,67 @@ output factor
                         {{"a", {3}}, {"b", {0, -4}}});
   expect_near(clip["factor"], {2.5 / (5 + 1e-6)});
   expect_near(clip["one"], {1});
+}
+
+// What PyTorch does with a NaN: it stays one in relu and the maximum, passes the gradient of relu, and makes the factor that clips
+// NaN.
+TEST(Definition, NanStays) {
+  const Definition ops(R"(
+input x f64[1, 1, 2, 2]
+input dy f64[1, 1, 2, 2]
+input part f64[1]
+relu: y = relu(x)
+grad: dx = relu_grad(dy, x)
+pool: most, where = max_pool(x) kernel=[2, 2] activation=relu
+clip: factor = clip_factor(part) max_norm=2.5
+output y
+)",
+                       {{"x", {kNan, 2, -3, kNan}}, {"dy", {5, 6, kNan, kNan}}, {"part", {kNan}}});
+  expect_same(ops["y"], {kNan, 2, 0, kNan});
+  expect_same(ops["dx"], {5, 6, 0, kNan});
+  expect_same(ops["most"], {kNan});
+  expect_same(ops["where"], {3});
+  expect_same(ops["factor"], {kNan});
+}
+
+// A NaN counts as larger than any number, as in PyTorch's topk; where the label's own logit is NaN, nothing is correct.
+TEST(Definition, CorrectCountOfNan) {
+  const Definition count(R"(
+input logits f64[4, 3]
+input labels i32[4]
+one: first = correct_count(logits, labels)
+two: second = correct_count(logits, labels) k=2
+output first
+)",
+                         {{"logits", {1, 2, 3, 1, kNan, 3, 1, 2, kNan, kNan, kNan, kNan}}, {"labels", {2, 2, 2, 0}}});
+  expect_same(count["first"], {1});
+  expect_same(count["second"], {2});
+}
+
+// A key that is NaN makes every query NaN that sees it; only scores of −∞ are a mask.
+TEST(Definition, AttentionOfNan) {
+  const Definition attention(R"(
+input q f64[1, 2, 1]
+input k f64[1, 2, 1]
+input v f64[1, 2, 1]
+look: y, lse = attention(q, k, v) heads=1 causal=1
+output y
+)",
+                             {{"q", {1, 1}}, {"k", {kNan, 1}}, {"v", {2, 3}}});
+  expect_same(attention["y"], {kNan, kNan});
+  expect_same(attention["lse"], {kNan, kNan});
+}
+
+// A logit of −∞ is a class that cannot be: the loss of any other is finite.
+TEST(Definition, CrossEntropyOfAMaskedClass) {
+  const Definition loss(R"(
+input logits f64[1, 3]
+input labels i32[1]
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)",
+                        {{"logits", {0, -std::numeric_limits<double>::infinity(), 0}}, {"labels", {0}}});
+  expect_near(loss["loss"], {std::log(2)});
 }
 
 }  // namespace

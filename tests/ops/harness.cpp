@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "../close.h"
 #include "ops/combine.h"
 #include "ops/reference_support.h"
 #include "ops/registry.h"
@@ -78,8 +79,9 @@ Piece pack(const Tensor& tensor, const StorageRule& rule) {
   return piece;
 }
 
-// What a piece holds; anything but zeros in its padding is a failure.
-Tensor unpack(const std::byte* memory, const ValueType& type, const Box& box, const StorageRule& rule, const std::string& what) {
+// What a piece holds; anything but zeros in its padding, or with `may_be_nan` zeros and NaN, is a failure.
+Tensor unpack(const std::byte* memory, const ValueType& type, const Box& box, const StorageRule& rule, const std::string& what,
+              bool may_be_nan = false) {
   Tensor tensor = Tensor::zeros(type, box);
   if (box.empty()) return tensor;
   with_type(type.dtype, [&]<class T>(T) {
@@ -91,7 +93,7 @@ Tensor unpack(const std::byte* memory, const ValueType& type, const Box& box, co
       real[i] = true;
     });
     std::size_t wrong = 0;
-    for (std::size_t i = 0; i < real.size(); ++i) wrong += !real[i] && data[i] != T{0};
+    for (std::size_t i = 0; i < real.size(); ++i) wrong += !real[i] && data[i] != T{0} && !(may_be_nan && data[i] != data[i]);
     EXPECT_EQ(wrong, 0u) << what << ": elements of padding channels that are not zero, box " << to_string(box);
   });
   return tensor;
@@ -133,19 +135,13 @@ Tensor convert(const Tensor& tensor, DType dtype) {
 
 double relative_error(const Tensor& a, const Tensor& b, const Tensor* whole) {
   EXPECT_EQ(to_string(a.box), to_string(b.box));
-  double difference = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < b.numbers.size(); ++i) {
-    difference += (a.numbers[i] - b.numbers[i]) * (a.numbers[i] - b.numbers[i]);
-    size += b.numbers[i] * b.numbers[i];
-  }
+  double least = 0;
   if (whole) {
     double total = 0;
     for (double number : whole->numbers) total += number * number;
-    size = std::max(size, total * static_cast<double>(b.numbers.size()) / static_cast<double>(whole->numbers.size()));
+    least = std::sqrt(total * static_cast<double>(b.numbers.size()) / static_cast<double>(whole->numbers.size()));
   }
-  if (difference == 0) return 0;
-  return std::sqrt(difference / size);  // infinite where b is zero and a is not
+  return relative_l2_error(a.numbers, b.numbers, least);
 }
 
 const std::vector<Backend>& backends() {
@@ -224,7 +220,8 @@ std::vector<Tensor> run_op(const Backend& backend, const OpSite& site, const std
   std::vector<Tensor> results;
   for (int i = 0; i < site.outputs(); ++i) {
     EXPECT_TRUE(out_pieces[at(i)].guards_intact()) << what << ": wrote past output " << i;
-    results.push_back(unpack(out[at(i)], site.out(i), boxes.out[at(i)], backend.storage, fmt::format("{}, output {}", what, i)));
+    results.push_back(unpack(out[at(i)], site.out(i), boxes.out[at(i)], backend.storage, fmt::format("{}, output {}", what, i),
+                             invocation.not_finite));
   }
   return results;
 }

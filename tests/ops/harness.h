@@ -36,8 +36,9 @@ void combine(Combine rule, Tensor& tensor, const Tensor& part);
 // The same numbers as another type of the same shape, rounded to what it can hold.
 Tensor convert(const Tensor& tensor, DType dtype);
 
-// ‖a − b‖₂ / ‖b‖₂ over the same box; NaN in either gives NaN. Where `whole` is given, b is a part of it and counts as at least as
-// large as an average part of that size: the rounding of a sum is relative to its terms, which may cancel in a small part.
+// ‖a − b‖₂ / ‖b‖₂ over the same box; infinite where either has a NaN or an infinity. Where `whole` is given, b is a part of it and
+// counts as at least as large as an average part of that size: the rounding of a sum is relative to its terms, which may cancel in
+// a small part.
 double relative_error(const Tensor& a, const Tensor& b, const Tensor* whole = nullptr);
 
 // A set of kernels in one precision and one layout.
@@ -65,6 +66,8 @@ struct Invocation {
   Box prepared_owned = {};
   // Outputs that are written over inputs.
   InPlacePairs aliases = {};
+  // An input holds a NaN or an infinity: channels that pad a block, weights of zero times the real ones, may then be NaN.
+  bool not_finite = false;
 };
 
 // All inputs and outputs of an op whole.

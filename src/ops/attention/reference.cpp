@@ -63,13 +63,16 @@ void attention(const ReferenceCall& call) {
     std::vector<T> score(static_cast<std::size_t>(shape.keys));
     lse.for_each([&](const Dims& p) {
       const std::int64_t b = p[0], h = p[1], i = p[2], keys = shape.keys_of(i);
-      T most = -std::numeric_limits<T>::infinity();
+      constexpr T kNothing = -std::numeric_limits<T>::infinity();
+      T most = kNothing;
+      bool masked = true;  // every key: a score that is NaN is not
       for (std::int64_t j = 0; j < keys; ++j) {
-        score[static_cast<std::size_t>(j)] = weights.score(b, h, i, j);
-        most = std::max(most, score[static_cast<std::size_t>(j)]);
+        const T own = score[static_cast<std::size_t>(j)] = weights.score(b, h, i, j);
+        most = std::max(most, own);
+        masked = masked && own == kNothing;
       }
       lse[p] = T{0};
-      if (most == -std::numeric_limits<T>::infinity()) return;
+      if (masked) return;
       T sum{0};
       for (std::int64_t j = 0; j < keys; ++j) sum += std::exp(score[static_cast<std::size_t>(j)] - most);
       for (std::int64_t j = 0; j < keys; ++j) {

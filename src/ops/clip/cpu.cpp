@@ -41,7 +41,8 @@ class ClipFactor : public Kernel {
   void run(const KernelRun& run) const override {
     double sum = 0;
     for (const std::byte* part : run.in) sum += static_cast<double>(*f32(part));
-    *f32(run.out[0]) = static_cast<float>(std::min(1.0, max_norm_ / (std::sqrt(sum) + 1e-6)));
+    const double factor = max_norm_ / (std::sqrt(sum) + 1e-6);
+    *f32(run.out[0]) = static_cast<float>(factor > 1 ? 1 : factor);  // NaN of a norm that is NaN
   }
 
  private:

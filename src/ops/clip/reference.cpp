@@ -18,8 +18,9 @@ void clip_factor(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     double sum = 0;
     for (int i = 0; call.has_in(i); ++i) sum += static_cast<double>(call.in<T>(i)(std::int64_t{0}));
+    // Of a norm that is NaN the factor is NaN too.
     const double factor = call.site().number("max_norm") / (std::sqrt(sum) + 1e-6);
-    call.out<T>(0)(std::int64_t{0}) = static_cast<T>(std::min(1.0, factor));
+    call.out<T>(0)(std::int64_t{0}) = static_cast<T>(factor > 1 ? 1 : factor);
   });
 }
 

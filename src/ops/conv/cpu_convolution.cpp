@@ -154,8 +154,9 @@ dnnl::primitive_attr attributes(bool relu) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (relu) {
+    // Of NaN the library's relu, max(x, 0), makes 0. Its elu keeps NaN; with alpha 0 it is relu too: x > 0 ? x : 0 · (e^x − 1).
     dnnl::post_ops after;
-    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    after.append_eltwise(1.0f, dnnl::algorithm::eltwise_elu, 0.0f, 0.0f);
     attr.set_post_ops(after);
   }
   return attr;

@@ -6,12 +6,13 @@ namespace outsize {
 
 namespace {
 
-// How many of a row's logits come before the label's.
+// How many of a row's logits come before the label's: a NaN before every number, and before itself, so that nothing is correct
+// where the label's logit is NaN.
 OUTSIZE_CLONES std::int64_t before_label(const float* logits, std::int64_t classes, std::int64_t label) {
   const float own = logits[label];
   std::int32_t larger = 0;
 #pragma omp simd reduction(+ : larger)
-  for (std::int64_t c = 0; c < classes; ++c) larger += logits[c] > own;
+  for (std::int64_t c = 0; c < classes; ++c) larger += !(logits[c] <= own);
   for (std::int64_t c = 0; c < label; ++c) larger += logits[c] == own;
   return larger;
 }
@@ -22,7 +23,7 @@ std::int64_t before_label(const MapPiece& map, const float* position, std::int64
   std::int64_t larger = 0;
   for (std::int64_t c = 0; c < map.channels; ++c) {
     const float other = position[c / map.block * map.plane() + c % map.block];
-    larger += other > own || (other == own && c < label);
+    larger += !(other < own || (other == own && c >= label));
   }
   return larger;
 }

@@ -21,7 +21,8 @@ void correct_count(const ReferenceCall& call) {
       std::int64_t larger = 0;
       for (std::int64_t c = 0; c < classes; ++c) {
         at[dim] = c;
-        larger += logits[at] > own || (logits[at] == own && c < label);
+        // A NaN is before every number, and before itself: where the label's logit is NaN nothing is correct.
+        larger += !(logits[at] < own || (logits[at] == own && c >= label));
       }
       correct += larger < k;
     });

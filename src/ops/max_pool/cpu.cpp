@@ -170,7 +170,7 @@ OUTSIZE_INLINE void grad_row_of(const GradRow& row) {
     float gradient[B];
     int where[B];
     for (int c = 0; c < B; ++c) where[c] = argmax[c];
-    for (int c = 0; c < B; ++c) gradient[c] = kMasked ? (row.y[offset + c] > 0 ? dy[c] : 0.0f) : dy[c];
+    for (int c = 0; c < B; ++c) gradient[c] = kMasked && row.y[offset + c] <= 0 ? 0.0f : dy[c];
     for (std::int64_t w = columns.lo; w < columns.hi; ++w) {
       const int index = static_cast<int>(row.first_tap + w - left);
       float* const dx = row.dx + (w - row.x_columns.lo) * B;

@@ -59,7 +59,7 @@ void max_pool_grad(const ReferenceCall& call) {
     const bool relu = call.has_in(2);
     dx.clear();
     dy.for_each([&](const Dims& o) {
-      if (relu && !(call.in<T>(2)[o] > T{0})) return;
+      if (relu && call.in<T>(2)[o] <= T{0}) return;
       const Dims maximum = input_at(windows, o, argmax[o]);
       if (dx.holds(maximum)) dx[maximum] += dy[o];
     });

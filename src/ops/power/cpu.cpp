@@ -52,14 +52,10 @@ OUTSIZE_INLINE void powers(const float* x, float* y, std::int64_t count, float p
   for (std::int64_t i = 0; i < count; ++i) y[i] = Power::apply(x[i], p);
 }
 
-// dy = 0 gives 0 also where x is the padding of a map and its power infinite.
 template <class Power>
 OUTSIZE_INLINE void gradients(const float* dy, const float* x, float* dx, std::int64_t count, Factors factors) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) {
-    const float slope = factors.b * Power::apply(x[i], factors.a);
-    dx[i] = dy[i] == 0 ? 0.0f : dy[i] * slope;
-  }
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (factors.b * Power::apply(x[i], factors.a));
 }
 
 // The power as a type, so that `use` is compiled for each.
@@ -105,23 +101,26 @@ OUTSIZE_CLONES void power(const float* x, float* y, std::int64_t count, Factors 
   with_power(factors.a, UsePower{x, y, count, factors.a});
 }
 
+// A constant (exponent 0) has the gradient 0 everywhere.
 OUTSIZE_CLONES void power_grad(const float* dy, const float* x, float* dx, std::int64_t count, Factors factors) {
-  with_power(factors.a, UseGradient{dy, x, dx, count, factors});
+  if (factors.b == 0)
+    std::fill_n(dx, count, 0.0f);
+  else
+    with_power(factors.a, UseGradient{dy, x, dx, count, factors});
 }
 
 Factors exponent(const OpSite& site) { return {static_cast<float>(site.number("exponent"))}; }
 
-// A constant (exponent 0) has the gradient 0 everywhere, so no power may be infinite.
 Factors exponent_below(const OpSite& site) {
   const double e = site.number("exponent");
-  return {e == 0 ? 0.0f : static_cast<float>(e - 1), static_cast<float>(e)};
+  return {static_cast<float>(e - 1), static_cast<float>(e)};
 }
 
 }  // namespace
 
 void cpu_power(KernelTable& table) {
   table.add("power", make_padded_pointwise<power, exponent>);
-  table.add("power_grad", make_pointwise_grad<power_grad, exponent_below>);
+  table.add("power_grad", make_padded_pointwise_grad<power_grad, exponent_below>);
 }
 
 }  // namespace outsize

@@ -11,9 +11,10 @@ OUTSIZE_CLONES void relu(const float* x, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0.0f : x[i];
 }
 
+// Where y is NaN the gradient passes.
 OUTSIZE_CLONES void relu_grad(const float* dy, const float* y, float* dx, std::int64_t count) {
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
+  for (std::int64_t i = 0; i < count; ++i) dx[i] = y[i] <= 0 ? 0.0f : dy[i];
 }
 
 class Relu : public Kernel {

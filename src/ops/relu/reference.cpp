@@ -18,7 +18,8 @@ void relu_grad(const ReferenceCall& call) {
     const auto dy = call.in<T>(0);
     const auto y = call.in<T>(1);
     const auto dx = call.out<T>(0);
-    dx.for_each([&](const Dims& at) { dx[at] = y[at] > 0 ? dy[at] : T{0}; });
+    // Where y is NaN the gradient passes, as in PyTorch.
+    dx.for_each([&](const Dims& at) { dx[at] = y[at] <= 0 ? T{0} : dy[at]; });
     dx.clear_padding();
   });
 }

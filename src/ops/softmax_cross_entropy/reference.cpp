@@ -61,9 +61,11 @@ void softmax_cross_entropy(const ReferenceCall& call) {
       const std::int64_t label = checked(rule, labels[at], rows++);
       if (!rule.counts(label)) return;
       const Row<const T> row(logits, call.in_type(0).format, at);
+      sum += log_sum_exp(row, rule.classes) - (1 - smoothing) * row[label];
+      if (smoothing == 0) return;  // 0 times the sum would be NaN where a logit is infinite
       T total = 0;
       for (std::int64_t k = 0; k < rule.classes; ++k) total += row[k];
-      sum += log_sum_exp(row, rule.classes) - (1 - smoothing) * row[label] - smoothing * total / static_cast<T>(rule.classes);
+      sum -= smoothing * total / static_cast<T>(rule.classes);
     });
     call.out<T>(0)(std::int64_t{0}) = sum * weight_of_row<T>(call, rule, 2);
   });
