@@ -41,10 +41,10 @@ class NotFinite : public Cli {
   // good.safetensors with this number at the end of one tensor.
   void write_weights(const std::string& name, const std::string& tensor, float number) const {
     const SafetensorsFile good(path("good.safetensors"));
-    write_safetensors(path(name), good.entries(), [&](const TensorEntry& entry) {
+    write_safetensors(path(name), good.entries(), [&](const TensorEntry& entry, const TensorSink& sink) {
       std::vector<std::byte> bytes = good.read(entry).data;
       if (entry.name == tensor) std::memcpy(bytes.data() + bytes.size() - sizeof number, &number, sizeof number);
-      return bytes;
+      sink(bytes);
     });
   }
 };

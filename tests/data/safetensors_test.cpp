@@ -115,7 +115,7 @@ TEST_F(Safetensors, OnlySafetensorsAndNothingAreReplaceable) {
   expect_replaceable(path("absent"));
   expect_replaceable(write("empty", ""));
   write_safetensors(path("a.safetensors"), {{"a", ElementType::u8, {1}}},
-                    [](const TensorEntry&) { return std::vector<std::byte>(1); });
+                    [](const TensorEntry&, const TensorSink& sink) { sink(std::vector<std::byte>(1)); });
   expect_replaceable(path("a.safetensors"));
   expect_replaceable(path("."));  // which no file can be written to anyhow
   const std::string text = write("text", "what took a day to write");

@@ -128,9 +128,10 @@ class Errors : public testing::TestWithParam<Case> {
     write_safetensors(path("good.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 3, 3}}}, zeros);
     write_safetensors(path("other.safetensors"), {{"fc.weight", ElementType::f32, {4, 3}}}, zeros);
     write_safetensors(path("shape.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 1, 1}}}, zeros);
-    write_safetensors(path("nan.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 3, 3}}}, [](const TensorEntry& entry) {
-      return std::vector<std::byte>(static_cast<std::size_t>(entry.bytes()), std::byte{0xFF});  // NaN
-    });
+    write_safetensors(path("nan.safetensors"), {{"conv.weight", ElementType::f32, {4, 3, 3, 3}}},
+                      [](const TensorEntry& entry, const TensorSink& sink) {
+                        sink(std::vector<std::byte>(static_cast<std::size_t>(entry.bytes()), std::byte{0xFF}));  // NaN
+                      });
     std::ifstream good(path("good.safetensors"), std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(good), {}};
     write("truncated.safetensors", bytes.substr(0, bytes.size() - 8));
