@@ -6,7 +6,7 @@
 namespace outsize::cli {
 
 // What a command does once its line is parsed; returns the exit status. Under --json it prints one object on standard output, also
-// of a budget that cannot be met, before it throws BudgetError; any other error is printed by whoever runs the command.
+// of a budget that cannot be met; an error that it throws is printed by whoever runs the command.
 using Run = std::function<int()>;
 
 // Each adds its flags to its own subcommand.
@@ -27,5 +27,6 @@ inline constexpr int kDone = 0;
 inline constexpr int kBudgetRefused = 1;
 inline constexpr int kBadInput = 2;
 inline constexpr int kCheckFailed = 3;
+inline constexpr int kSignalled = 128;  // and the number of the signal, as shells have it
 
 }  // namespace outsize::cli

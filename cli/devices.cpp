@@ -32,7 +32,7 @@ Here measure(const Flags& flags) {
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
     user_error("--spill: '{}' is not a directory", flags.spill);
   Here here;
-  here.threads = flags.common.threads > 0 ? static_cast<int>(flags.common.threads) : here.machine.threads;
+  here.threads = flags.common.machine.threads > 0 ? static_cast<int>(flags.common.machine.threads) : here.machine.threads;
   here.rates = measure_machine(here.threads, here.free_bytes);
   if (!flags.spill.empty()) here.disk = measure_disk(flags.spill);
   return here;

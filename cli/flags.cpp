@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace outsize::cli {
@@ -46,17 +47,17 @@ void add_common_flags(CLI::App& command, CommonFlags& flags) {
   const auto take_seed = [&flags](const std::string& text) {
     std::int64_t seed = 0;
     if (!parse_integer(text, seed) || seed < 0) user_error("--seed: '{}' is not a whole number of at least 0", text);
-    flags.seed = static_cast<std::uint64_t>(seed);
+    flags.machine.seed = static_cast<std::uint64_t>(seed);
   };
   command.add_option_function<std::string>("--seed", take_seed, "of all random numbers [0]")->type_name("N");
   const auto take_threads = [&flags](const std::string& text) {
     std::int64_t threads = 0;
     if (!parse_integer(text, threads) || threads < 1 || threads > 1024)
       user_error("--threads: '{}' is not a whole number from 1 to 1024", text);
-    flags.threads = threads;
+    flags.machine.threads = threads;
   };
   command.add_option_function<std::string>("--threads", take_threads, "threads of the backend [all]")->type_name("N");
-  command.add_option("--backend", flags.backend, "cpu or reference [cpu; reference for f64]")->type_name("NAME");
+  command.add_option("--backend", flags.machine.backend, "cpu or reference [cpu; reference for f64]")->type_name("NAME");
 }
 
 namespace {
@@ -82,7 +83,7 @@ void take_image(const std::string& text, ModelOptions& options) {
 
 }  // namespace
 
-void add_model_flags(CLI::App& command, ModelFlags& flags) {
+void add_model_flags(CLI::App& command, ModelRequest& flags) {
   const auto note = [&flags](CLI::Option* option) {
     option->each([&flags, name = option->get_name()](const std::string&) { flags.zoo_only.push_back(name); });
   };
@@ -110,14 +111,13 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
                "--precision",
                [&flags](const std::string& text) {
                  if (text != "f32" && text != "f64") user_error("--precision: '{}' is not one of f32, f64", text);
-                 flags.f64 = text == "f64";
-                 flags.options.dtype = flags.f64 ? DType::f64 : DType::f32;
+                 flags.options.dtype = text == "f64" ? DType::f64 : DType::f32;
                },
                "of parameters and activations [f32]")
            ->type_name("f32|f64"));
 }
 
-void add_plan_flags(CLI::App& command, PlanFlags& flags) {
+void add_plan_flags(CLI::App& command, PlanningRequest& flags) {
   const auto take_memory = [&flags](const std::string& text) {
     if (text.empty()) user_error("--memory: expected a size such as 512MiB, 2GiB or 40%, found nothing");
     flags.memory = text;
@@ -179,6 +179,31 @@ void add_optimizer_flags(CLI::App& command, TrainingOptions& options) {
   only_with(false, add_number(command, "--eps", options.eps, Range::above(0), "added to the denominator in adam [1e-8]"));
   add_number(command, "--weight-decay", options.weight_decay, 0, "L2 penalty, in adamw decoupled [0]");
   add_number(command, "--clip-norm", options.clip_norm, 0, "the gradients' largest common norm [0: not clipped]");
+}
+
+std::vector<std::string> planners_named(const std::vector<std::string>& parts) {
+  // A comma also stands between options: what has an = but no colon before it is one of the planner before.
+  std::vector<std::string> texts;
+  for (const std::string& part : parts) {
+    const bool option = part.find('=') < part.find(':');
+    if (option && !texts.empty())
+      texts.back() += (texts.back().find(':') == std::string::npos ? ":" : ",") + part;
+    else
+      texts.push_back(part);
+  }
+  return texts;
+}
+
+void add_planners_flags(CLI::App& command, PlanningRequest& request, std::vector<std::string>& planners) {
+  // One word, so that it does not take MODEL too.
+  command.add_option("--planners", planners, "only these, with their options (`outsize planners`) [all]")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME[:OPTION=VALUE,…],…");
+  add_plan_flags(command, request);
+  // They are about one plan.
+  for (const char* flag : {"--planner", "--no-split", "--plan", "--advice", "--dump"})
+    command.remove_option(command.get_option(flag));
 }
 
 }  // namespace outsize::cli

@@ -6,47 +6,27 @@
 #include <optional>
 #include <string>
 
-#include "backend/interface.h"
-#include "model/zoo.h"
-#include "run/trainer.h"
-#include "search/prepare.h"
+#include "outsize/requests.h"
 
 namespace outsize::cli {
 
 // What every command takes.
 struct CommonFlags {
   bool json = false;
-  std::uint64_t seed = 0;
-  std::int64_t threads = 0;  // 0: all the machine has
-  std::string backend;       // empty: cpu for f32, reference for f64
+  MachineRequest machine;
 };
 void add_common_flags(CLI::App& command, CommonFlags& flags);
 
 // MODEL and what shapes it.
-struct ModelFlags {
-  std::string model;
-  ModelOptions options;
-  bool f64 = false;
-  bool own_sizes = false;             // --image own: every sample has its own extents
-  std::vector<std::string> zoo_only;  // flags given that a graph file has no use for
-};
-void add_model_flags(CLI::App& command, ModelFlags& flags);
+void add_model_flags(CLI::App& command, ModelRequest& request);
 
 // The budget and who keeps it.
-struct PlanFlags {
-  std::string planner;
-  bool no_split = false;  // of planner tsplit
-  std::string plan_file;
-  std::string memory;
-  std::string host_memory;
-  std::string spill;
-  std::string spill_limit;
-  std::string device = "cpu";
-  std::string profile;  // measured, fresh, roofline or a file; empty: roofline, and what was measured before
-  std::string dump;
-  double advice_seconds = 2;
-};
-void add_plan_flags(CLI::App& command, PlanFlags& flags);
+void add_plan_flags(CLI::App& command, PlanningRequest& request);
+
+// --planners, and what of the flags of a plan has a meaning for several planners at once.
+void add_planners_flags(CLI::App& command, PlanningRequest& request, std::vector<std::string>& planners);
+// The planners of what stands between the commas of --planners, with their options.
+std::vector<std::string> planners_named(const std::vector<std::string>& parts);
 
 // Flags of the other optimizer than the one chosen are refused. Asks for accuracy, so that all commands have the graph of `train`.
 void add_optimizer_flags(CLI::App& command, TrainingOptions& options);

@@ -12,7 +12,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "base/refusal.h"
+#include "outsize/budget.h"
 #include "base/say.h"
 #include "base/text.h"
 #include "command.h"
@@ -258,8 +258,6 @@ int run_and_report(int argc, char** argv) {
     const int status = run(argc, argv, json);
     flush_output();
     return status;
-  } catch (const BudgetError& error) {
-    return report(false, kBudgetRefused, error.what());  // the command has printed its own object
   } catch (const UserError& error) {
     return report(json, kBadInput, error.what());
   } catch (const std::bad_alloc&) {

@@ -2,6 +2,7 @@
 
 #include "command.h"
 #include "flags.h"
+#include "model/zoo.h"
 #include "plan/planner.h"
 #include "table.h"
 

@@ -11,7 +11,7 @@
 #include "program/lower.h"
 #include "program/simulator.h"
 #include "run/executor.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 
 namespace outsize {
 

@@ -8,7 +8,7 @@
 #include "ops/registry.h"
 #include "plan/reckon/lives.h"
 #include "program/lower.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string_view>
 
-namespace outsize {
+#include "outsize/dtype.h"
 
-enum class DType : std::uint8_t { f32, f64, i32, u8 };
+namespace outsize {
 
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "ops/kernel.h"
+#include "outsize/reports.h"
 
 namespace outsize {
 
@@ -35,14 +36,6 @@ struct Device {
 
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.
 std::string signature(const Call& call);
-
-// How many times their roofline the ops of one kind take, and how many measured ops that rests on.
-struct Scale {
-  double ratio = 1;
-  std::int64_t ops = 0;
-
-  friend bool operator==(const Scale&, const Scale&) = default;
-};
 
 // Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device, times the scale of
 // the kind of op.

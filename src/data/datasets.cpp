@@ -1,3 +1,4 @@
+#include "outsize/requests.h"
 #include "data/datasets.h"
 
 #include <filesystem>

@@ -28,13 +28,6 @@ struct DataOptions {
   int slide_level = 0;            // of slides: 0 has the most pixels
 };
 
-// What make_dataset() takes, in a line for the user.
-inline constexpr std::string_view kDataForms =
-    "a folder with a sub-folder of PNG or JPEG images for each class, or with images/ and masks/ (or train/ and test/ with "
-    "either); "
-    "FILE.npz with arrays x and y; x.npy beside y.npy; LIST.csv of file,label; a slide (.svs, .tif and others); "
-    "generated:slides[:size=HxW,count=N,vary]; synthetic";
-
 // The set of samples that `what` names:
 //   "" or "synthetic"              a task that can be learnt, for any model
 //   "generated:slides[:OPTIONS]"   seeded images of any size; options size=H[xW], count=N, vary

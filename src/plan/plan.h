@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/tier.h"
+#include "outsize/budget.h"
 #include "graph/graph.h"
 
 namespace outsize {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/refusal.h"
+#include "outsize/budget.h"
 #include "cost/profile.h"
 #include "cost/target.h"
 #include "plan/options.h"

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "base/refusal.h"
+#include "outsize/budget.h"
 #include "program/program.h"
 
 namespace outsize {

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 
 #include "backend/interface.h"
 #include "cost/profile.h"
+#include "outsize/reports.h"
 
 namespace outsize {
 
@@ -17,17 +17,7 @@ struct MeasureOptions {
   std::function<void(std::int64_t done, std::int64_t all)> progress;
 };
 
-// The kernels of a program by signature: how many there are, and how many of them a profile has measured.
-struct Coverage {
-  std::int64_t measured = 0;
-  std::int64_t disturbed = 0;  // of those measured: only while something else ran
-  std::int64_t ops = 0;
-  std::int64_t scaled = 0;              // of those that are not measured: by the scale of their kind
-  std::map<std::string, Scale> scales;  // that they are predicted by
-
-  // "measured" where all are, "roofline" where none is, else "partly".
-  std::string_view name() const { return measured == 0 ? "roofline" : measured < ops ? "partly" : "measured"; }
-};
+// How many kernels a program has by signature, and how many of them a profile has measured.
 Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program);
 
 // Times every kernel signature of the program that the profile lacks, the ones that take longest by its estimate first, and adds

@@ -182,7 +182,7 @@ Trainer::Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const s
                  bool check_spill)
     : backend_(backend), maker_(std::move(maker)), check_spill_(check_spill), seed_(seed) {
   const StepGraph& step = main.step;
-  OUTSIZE_CHECK(step.kind == StepKind::whole || step.kind == StepKind::last);
+  OUTSIZE_CHECK(step.kind == StepKind::whole || step.kind == StepKind::last || step.kind == StepKind::evaluate);
   layout_ = layout_of(step.graph, main.prepared.program);
   ExecutorOptions options = executor_options();
   options.spill_directory = spill_directory;

@@ -7,26 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "data/batch.h"
 #include "data/safetensors.h"
+#include "outsize/reports.h"
 #include "run/executor.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {
-
-// What some batches were found to give.
-struct Score {
-  double loss = 0;  // the mean over all labels that count, or all samples
-  std::int64_t samples = 0;
-  std::int64_t rows = 0;  // labels that count, as many as samples or as positions; 0 where they are not counted
-  double correct = 0;     // of those
-  double correct5 = 0;    // … that are among the five likeliest; 0 where there are not more than five classes
-
-  // Adds what another batch gave.
-  void add(const Score& batch);
-  double accuracy() const { return rows > 0 ? correct / static_cast<double>(rows) : 0; }
-  double accuracy5() const { return rows > 0 ? correct5 / static_cast<double>(rows) : 0; }
-};
 
 // What load() found that does not fit, in the order of names. What is missing or misshaped keeps its values.
 struct LoadReport {
@@ -47,7 +35,8 @@ class Trainer {
   // Makes the program of a kind for samples x of a shape, planned with the run's layout. Throws BudgetError where none fits.
   using Maker = std::function<StepProgram(StepKind kind, const Dims& x_shape, const PersistentLayout& layout)>;
 
-  // `main` is a whole step or the last part of one, so that it has every persistent value of the run. Those are filled as the graph
+  // `main` is a whole step or the last part of one, so that it has every persistent value of the run; or evaluation, if nothing is
+  // to be trained. Those are filled as the graph
   // says, from a generator keyed by `seed` and the value's name, so that neither order nor plan matters. Programs of other kinds
   // and shapes are asked of `maker` when they are first needed. `check_spill`: compare what comes back from lower tiers with what
   // went there, as debug builds always do. `backend` must outlive the trainer.

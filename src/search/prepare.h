@@ -2,7 +2,8 @@
 
 #include <string>
 
-#include "base/refusal.h"
+#include "outsize/budget.h"
+#include "outsize/reports.h"
 #include "cost/profile.h"
 #include "cost/target.h"
 #include "plan/planner.h"
@@ -42,11 +43,6 @@ struct Prepared {
 Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
 
 // What a plan pays, counted in the program with its loops unrolled.
-struct PlanFigures {
-  std::int64_t swapped_bytes = 0;   // moved between tiers in a step, both ways
-  std::int64_t recomputed_ops = 0;  // kernels run again
-  std::int64_t tiles = 0;           // over all passes
-};
 PlanFigures figures_of(const Graph& graph, const Prepared& prepared);
 
 // No plan within the device's budget can be faster (docs/bounds.md).

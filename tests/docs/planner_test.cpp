@@ -11,6 +11,7 @@
 #include "cost/devices.h"
 #include "graph/text.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 #include "search/prepare.h"
 
@@ -64,7 +65,7 @@ struct Trained {
 Trained train(const std::string& planner, const std::string& path) {
   StepGraph training = training_graph(path);
   const std::unique_ptr<Backend> backend = make_backend("reference", 1);
-  const std::unique_ptr<Loader> source = synthetic_batches(training.batch_spec(), 5);
+  const std::unique_ptr<Loader> source = synthetic_batches(batch_spec_of(training), 5);
   Prepared prepared = prepare_by(planner, training, *backend);
   Trainer trainer({std::move(training), std::move(prepared)}, *backend, 3);
   Trained trained;

@@ -3,8 +3,9 @@
 #include "graph/opdef.h"
 #include "graph/text.h"
 #include "graph/verify.h"
+#include "model/step_graph.h"
 #include "ops/registry.h"
-#include "run/step_graph.h"
+#include "run/batch_spec.h"
 #include "support.h"
 
 namespace outsize::fuzz {
@@ -48,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       internal_error("printed:\n{}\nread back:\n{}", printed, again);
     fuzz::use([&] { verify_graph(graph); });
     fuzz::use([&] { fuzz::fuse_and_differentiate(graph); });
-    fuzz::use([&] { make_training_graph(graph, {}).batch_spec(); });
+    fuzz::use([&] { batch_spec_of(make_training_graph(graph, {})); });
   });
   return 0;
 }

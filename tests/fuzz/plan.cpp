@@ -4,9 +4,9 @@
 
 #include "data/file.h"
 #include "graph/text.h"
+#include "model/step_graph.h"
 #include "ops/registry.h"
 #include "program/lower.h"
-#include "run/step_graph.h"
 #include "support.h"
 
 namespace outsize::fuzz {

@@ -11,6 +11,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -69,7 +70,7 @@ TEST(Outside, AStepTakesLittleBesideItsArenaAndGivesItBack) {
   choices.planner = "keep";
   Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices).take();
   const std::int64_t arena = prepared.program.peak_bytes.device;
-  const auto source = synthetic_batches(training.batch_spec(), 1);
+  const auto source = synthetic_batches(batch_spec_of(training), 1);
   Trainer trainer({std::move(training), std::move(prepared)}, *backend, 1);
   Batch batch;
   source->make(0, batch);

@@ -5,7 +5,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -12,7 +12,7 @@
 #include "hand_program.h"
 #include "model/zoo.h"
 #include "run/profile_cache.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -12,7 +12,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/reckon/lives.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

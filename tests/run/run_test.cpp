@@ -10,6 +10,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "run/checkpoint.h"
 #include "run/learning_rate.h"
 #include "run/trainer.h"
@@ -49,7 +50,7 @@ class Run : public testing::Test {
     };
     StepProgram main = program(kind, shape, nullptr);
     Parts parts;
-    parts.data = synthetic_batches(main.step.batch_spec(), 3);
+    parts.data = synthetic_batches(batch_spec_of(main.step), 3);
     parts.trainer = std::make_unique<Trainer>(std::move(main), *backend_, 5, std::string(),
                                               [program](StepKind wanted, const Dims& x_shape, const PersistentLayout& layout) {
                                                 return program(wanted, x_shape, &layout);
@@ -197,7 +198,7 @@ TEST_F(Run, SamplesOfManySizes) {
   double first = 0, last = 0;
   for (std::int64_t i = 0; i < 40; ++i) {
     const std::int64_t rows = 34 + 2 * (i % 20), columns = 40 + 8 * (i % 5);
-    BatchSpec spec = parts.trainer->main().batch_spec();
+    BatchSpec spec = batch_spec_of(parts.trainer->main());
     spec.x_shape = {1, 3, rows, columns};
     spec.y_shape = {1};
     Batch batch;
@@ -213,7 +214,7 @@ TEST_F(Run, SamplesOfManySizes) {
   EXPECT_EQ(parts.trainer->measured_peak_bytes(), parts.trainer->predicted_peak_bytes());
   // A batch larger than any before: the arena grows, and what it held stays.
   const std::string parameters = parts.trainer->parameters_sha256();
-  BatchSpec spec = parts.trainer->main().batch_spec();
+  BatchSpec spec = batch_spec_of(parts.trainer->main());
   spec.x_shape = {16, 3, 64, 64};
   spec.y_shape = {16};
   Batch batch;

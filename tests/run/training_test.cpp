@@ -6,6 +6,7 @@
 #include "cost/devices.h"
 #include "graph/text.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -24,13 +25,12 @@ param head f32[40, 4] init=normal:0.3
 )";
 
 TEST(BatchSpec, TokensAndTheirLabels) {
-  const BatchSpec spec = training_of(kTokens + R"(embed: e = embedding(x, words)
+  const BatchSpec spec = batch_spec_of(training_of(kTokens + R"(embed: e = embedding(x, words)
 head: logits = linear(e, head)
 count: count = label_count(labels) ignore_index=-7
 loss: loss = softmax_cross_entropy(logits, labels, count) ignore_index=-7
 output loss
-)")
-                             .batch_spec();
+)"));
   EXPECT_EQ(spec.x_dtype, DType::i32);
   EXPECT_EQ(spec.x_classes, 50);
   EXPECT_EQ(spec.classes, 40);
@@ -38,15 +38,14 @@ output loss
 }
 
 TEST(BatchSpec, PositionsOfMaps) {
-  const BatchSpec spec = training_of(R"(graph positions
+  const BatchSpec spec = batch_spec_of(training_of(R"(graph positions
 input x f32[2, 3, 6, 5]
 input labels i32[2, 6, 5]
 param weight f32[7, 3, 1, 1] init=normal:0.3
 conv: logits = conv2d(x, weight)
 loss: loss = softmax_cross_entropy(logits, labels)
 output loss
-)")
-                             .batch_spec();
+)"));
   EXPECT_EQ(spec.classes, 7);
   EXPECT_EQ(spec.x_classes, 0);
   EXPECT_FALSE(spec.ignored_label.has_value());
@@ -66,7 +65,8 @@ fc: logits = linear(x, weight)
     text += fmt::format("c{0}: c{0} = concat(a{0}, b{0}) axis=0\n", i);
     last = fmt::format("c{}", i);
   }
-  EXPECT_EQ(training_of(text + "loss: loss = softmax_cross_entropy(logits, " + last + ")\noutput loss\n").batch_spec().classes, 4);
+  EXPECT_EQ(batch_spec_of(training_of(text + "loss: loss = softmax_cross_entropy(logits, " + last + ")\noutput loss\n")).classes,
+            4);
 }
 
 TEST(StepGraph, StatesOfTheOptimizers) {
@@ -123,7 +123,7 @@ loss: loss = mean_squared_error(y, target)
 output loss
 )");
   EXPECT_TRUE(training.random_key.valid());
-  const auto source = synthetic_batches(training.batch_spec(), 1);
+  const auto source = synthetic_batches(batch_spec_of(training), 1);
   Batch batch;
   source->make(0, batch);
   const auto losses = [&](std::uint64_t seed) {

@@ -8,7 +8,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/analysis/order.h"
-#include "run/step_graph.h"
+#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

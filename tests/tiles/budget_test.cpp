@@ -10,6 +10,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 #include "search/prepare.h"
 
@@ -38,7 +39,7 @@ StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget
   StepRun result{.tiled = prepared.plan.rounding()};
   Trainer trainer({step, std::move(prepared)}, *backend, 3);
   Batch batch;
-  synthetic_batches(step.batch_spec(), 5)->make(0, batch);
+  synthetic_batches(batch_spec_of(step), 5)->make(0, batch);
   for (int i = 0; i < steps; ++i) result.loss = trainer.step(batch, 0.01);
   result.peak = trainer.measured_peak_bytes();
   EXPECT_EQ(result.peak, trainer.predicted_peak_bytes());

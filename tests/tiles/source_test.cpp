@@ -6,6 +6,7 @@
 #include "../step_runs.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -38,7 +39,7 @@ class Source : public testing::Test {
   };
   // Two steps on slides that are flipped and cropped.
   Run train(Prepared made, bool leave_x_out) {
-    const BatchSpec spec = training_.batch_spec();
+    const BatchSpec spec = batch_spec_of(training_);
     Loader loader(make_generated_slides("size=300x280,count=4", {.spec = spec, .seed = kSeed}), spec,
                   {.augment = {.flip = true, .crop = true}, .seed = kSeed, .threads = 1});
     if (leave_x_out) loader.leave_x_out();

@@ -10,6 +10,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "trained.h"
 
 namespace outsize {
@@ -161,7 +162,7 @@ TEST(BelowTheWeights, TrainsAsKeepDoes) {
       Prepared prepared = prepare(step.graph, *backend, profile, options).take();
       EXPECT_LE(prepared.program.peak_bytes.device, budget);
       Trainer trainer({step, std::move(prepared)}, *backend, 3);
-      const std::unique_ptr<Loader> data = synthetic_batches(step.batch_spec(), 5);
+      const std::unique_ptr<Loader> data = synthetic_batches(batch_spec_of(step), 5);
       Batch batch;
       for (std::int64_t i = 0; i < 3; ++i) {
         data->make(i, batch);

@@ -5,6 +5,7 @@
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -18,7 +19,7 @@ struct Case {
 std::string train(const StepGraph& step, Prepared prepared, Backend& backend) {
   const std::int64_t predicted = prepared.program.peak_bytes.device;
   Trainer trainer({step, std::move(prepared)}, backend, 3);
-  const std::unique_ptr<Loader> data = synthetic_batches(step.batch_spec(), 5);
+  const std::unique_ptr<Loader> data = synthetic_batches(batch_spec_of(step), 5);
   Batch batch;
   for (std::int64_t i = 0; i < 3; ++i) {
     data->make(i, batch);

@@ -9,6 +9,7 @@
 
 #include "../batches.h"
 #include "../step_runs.h"
+#include "run/batch_spec.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -24,7 +25,7 @@ struct Trained {
 
 inline Trained train(Trainer& trainer, std::int64_t steps) {
   const Graph& graph = trainer.main().graph;
-  const std::unique_ptr<Loader> data = synthetic_batches(trainer.main().batch_spec(), 5);
+  const std::unique_ptr<Loader> data = synthetic_batches(batch_spec_of(trainer.main()), 5);
   Trained trained;
   Batch batch;
   for (std::int64_t i = 0; i < steps; ++i) {

@@ -1,4 +1,4 @@
-#include "advice.h"
+#include "search/advice.h"
 
 #include <fmt/ranges.h>
 
@@ -6,11 +6,11 @@
 #include <chrono>
 
 #include "base/bytes.h"
-#include "explain.h"
 #include "program/offsets.h"
-#include "search.h"
+#include "search/explain.h"
+#include "search/largest.h"
 
-namespace outsize::cli {
+namespace outsize {
 namespace {
 
 class Deadline {
@@ -25,32 +25,32 @@ class Deadline {
 };
 
 // The plan, or nothing where there is none, or none for the other programs beside it.
-std::optional<Prepared> try_plan(const StepGraph& step, std::span<const StepGraph> others, Session& session,
+std::optional<Prepared> try_plan(const AdviceRequest& request, const StepGraph& step, std::span<const StepGraph> others,
                                  PrepareOptions options) {
-  Planned<Prepared> prepared = prepare(step.graph, *session.backend, session.profile, options);
+  Planned<Prepared> prepared = prepare(step.graph, request.target, request.profile, options);
   if (!prepared) return std::nullopt;
   if (others.empty() || !options.plan_text.empty()) return *std::move(prepared);  // a plan that was given is for the step
   const PersistentLayout layout = layout_of(step.graph, prepared->program);
   options.layout = &layout;
   for (const StepGraph& other : others)
-    if (!prepare(other.graph, *session.backend, session.profile, options)) return std::nullopt;
+    if (!prepare(other.graph, request.target, request.profile, options)) return std::nullopt;
   return *std::move(prepared);
 }
 
 // Doubles what was refused until it will do, then halves in between. A plan's peak is tried first: it is enough for planners that
 // would make the same plan for less.
-void find_budget(Session& session, PrepareOptions options, const Refusal& refusal, Advice& advice) {
+void find_budget(const AdviceRequest& request, PrepareOptions options, const Refusal& refusal, Advice& advice) {
   if (!refusal.of_bytes()) return;
   constexpr int kDoublings = 6;
-  const Deadline deadline(session.advice_seconds);
+  const Deadline deadline(request.seconds);
   std::int64_t refused = options.budgets.device, wanted = refused + std::max(refusal.missing(), kAlignment);
   for (int attempt = 0; !deadline.passed(); ++attempt) {
     options.budgets.device = wanted;
     std::int64_t peak = 0;
-    if (const std::optional<Prepared> found = try_plan(session.training, session.others, session, options)) {
+    if (const std::optional<Prepared> found = try_plan(request, request.step, request.others, options)) {
       peak = found->program.peak_bytes.device;
       advice.smallest_budget = wanted;
-      advice.peak = describe(session.training.graph, found->program, peak_of(found->program).instruction);
+      advice.peak = name_of_instruction(request.step.graph, found->program, peak_of(found->program).instruction);
     } else {
       refused = wanted;
       if (!advice.smallest_budget && attempt == kDoublings) return;
@@ -65,8 +65,8 @@ void find_budget(Session& session, PrepareOptions options, const Refusal& refusa
   }
 }
 
-void find_planners(Session& session, PrepareOptions options, Advice& advice) {
-  const Deadline deadline(session.advice_seconds);
+void find_planners(const AdviceRequest& request, PrepareOptions options, Advice& advice) {
+  const Deadline deadline(request.seconds);
   const std::string refused = options.plan_text.empty() ? options.planner : "";
   options.plan_text.clear();
   for (const Planner& planner : planners()) {
@@ -74,23 +74,23 @@ void find_planners(Session& session, PrepareOptions options, Advice& advice) {
     options.planner = planner.name;
     if (deadline.passed())
       advice.untried_planners.emplace_back(planner.name);
-    else if (try_plan(session.training, session.others, session, options))
+    else if (try_plan(request, request.step, request.others, options))
       advice.fitting_planners.emplace_back(planner.name);
   }
 }
 
-void find_batch(Session& session, const PrepareOptions& options, const Rebuild& rebuild, Advice& advice) {
+void find_batch(const AdviceRequest& request, const PrepareOptions& options, Advice& advice) {
   using Outcome = LargestSearch::Outcome;
-  if (!rebuild || !options.plan_text.empty()) return;  // a plan of a file is for one graph
-  const Deadline deadline(session.advice_seconds / 2);
-  Dims shape = session.training.graph.value(session.training.x).type.shape;
+  if (!request.rebuild || !options.plan_text.empty()) return;  // a plan of a file is for one graph
+  const Deadline deadline(request.seconds / 2);
+  Dims shape = request.step.graph.value(request.step.x).type.shape;
   LargestSearch search(shape[0]);
   search.record(shape[0], Outcome::refused);
   for (std::int64_t batch = search.next(); batch > 0 && !deadline.passed(); batch = search.next()) {
     shape[0] = batch;
     try {
-      const std::vector<StepGraph> programs = rebuild(shape);
-      const std::optional<Prepared> found = try_plan(programs.front(), std::span(programs).subspan(1), session, options);
+      const std::vector<StepGraph> programs = request.rebuild(shape);
+      const std::optional<Prepared> found = try_plan(request, programs.front(), std::span(programs).subspan(1), options);
       search.record(batch, found ? Outcome::fits : Outcome::refused);
     } catch (const UserError&) {
       search.record(batch, Outcome::untaken);
@@ -131,50 +131,13 @@ std::string with_advice(const Refusal& refusal, const PrepareOptions& options, c
 
 }  // namespace
 
-AdvisedError::AdvisedError(const Refusal& refusal, const PrepareOptions& options, Advice advice)
-    : BudgetError(refusal, with_advice(refusal, options, advice)), advice_(std::move(advice)) {}
-
-Rebuild rebuild_of(const Session& session, const ModelFlags& model, const TrainingOptions& training) {
-  if (is_file(model) || model.own_sizes) return {};
-  return [&](const Dims& x_shape) {
-    const Graph forward = load_model(model, x_shape);
-    std::vector<StepGraph> programs{make_step_graph(forward, session.training.kind, training)};
-    for (const StepGraph& other : session.others) programs.push_back(make_step_graph(forward, other.kind, training));
-    return programs;
-  };
+Refused advised(const AdviceRequest& request, const Refusal& refusal) {
+  Refused refused{refusal, {}, {}};
+  find_budget(request, request.options, refusal, refused.advice);
+  find_planners(request, request.options, refused.advice);
+  find_batch(request, request.options, refused.advice);
+  refused.message = with_advice(refusal, request.options, refused.advice);
+  return refused;
 }
 
-Advice advise(Session& session, const PrepareOptions& options, const Refusal& refusal, const Rebuild& rebuild) {
-  Advice advice;
-  find_budget(session, options, refusal, advice);
-  find_planners(session, options, advice);
-  find_batch(session, options, rebuild, advice);
-  return advice;
-}
-
-Prepared prepare_or_advise(Session& session, const PrepareOptions& options, const Rebuild& rebuild) {
-  Planned<Prepared> prepared = prepare(session.training.graph, *session.backend, session.profile, options);
-  if (prepared) return *std::move(prepared);
-  throw AdvisedError(prepared.refusal(), options, advise(session, options, prepared.refusal(), rebuild));
-}
-
-nlohmann::ordered_json advice_json(const BudgetError& error) {
-  nlohmann::ordered_json object{{"smallest_budget_bytes", nullptr},
-                                {"fitting_planners", nullptr},
-                                {"untried_planners", nullptr},
-                                {"fitting_batch", nullptr},
-                                {"peak_at", nullptr}};
-  const auto* advised = dynamic_cast<const AdvisedError*>(&error);
-  if (!advised) return object;
-  const Advice& advice = advised->advice();
-  if (advice.smallest_budget) {
-    object["smallest_budget_bytes"] = *advice.smallest_budget;
-    object["peak_at"] = advice.peak;
-  }
-  if (!advice.fitting_planners.empty() || advice.untried_planners.empty()) object["fitting_planners"] = advice.fitting_planners;
-  object["untried_planners"] = advice.untried_planners;
-  if (advice.fitting_batch) object["fitting_batch"] = *advice.fitting_batch;
-  return object;
-}
-
-}  // namespace outsize::cli
+}  // namespace outsize

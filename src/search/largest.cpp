@@ -1,8 +1,8 @@
-#include "search.h"
+#include "search/largest.h"
 
 #include <algorithm>
 
-namespace outsize::cli {
+namespace outsize {
 
 namespace {
 
@@ -44,4 +44,4 @@ void LargestSearch::record(std::int64_t size, Outcome outcome) {
   }
 }
 
-}  // namespace outsize::cli
+}  // namespace outsize

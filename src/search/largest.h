@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <set>
 
-namespace outsize::cli {
+namespace outsize {
 
 // The largest size that fits, found by asking of few: doubled until one is refused, then halved in between. That what fits in a
 // size fits in every smaller one is assumed; that the size above the answer is refused, or not taken, was seen.
@@ -41,4 +41,4 @@ class LargestSearch {
   bool stopped_ = false;
 };
 
-}  // namespace outsize::cli
+}  // namespace outsize

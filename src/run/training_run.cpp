@@ -1,4 +1,4 @@
-#include "training_run.h"
+#include "run/training_run.h"
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
@@ -7,70 +7,14 @@
 
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstring>
 #include <fstream>
 
 #include "base/bytes.h"
 #include "base/say.h"
-#include "command.h"
-#include "table.h"
 
-namespace outsize::cli {
+namespace outsize {
 namespace {
-
-// The signal that asked the run to end, or 0.
-volatile std::sig_atomic_t stop_signal = 0;
-
-// When it came, in whole and parts of seconds.
-volatile std::sig_atomic_t stop_second = 0, stop_nanosecond = 0;
-
-// `timeout` sends its signal twice, to the process and to its group: within a second they are one.
-void note_signal(int number) {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  const auto second = static_cast<std::sig_atomic_t>(now.tv_sec), nanosecond = static_cast<std::sig_atomic_t>(now.tv_nsec);
-  if (stop_signal == 0) {
-    stop_second = second;
-    stop_nanosecond = nanosecond;
-    stop_signal = number;
-    return;
-  }
-  if (second - stop_second < 1 || (second - stop_second == 1 && nanosecond < stop_nanosecond)) return;
-  ::signal(number, SIG_DFL);
-  ::raise(number);
-}
-
-// While it lives, SIGINT, SIGTERM and SIGHUP (the terminal is gone) end the run after the step that is being made; another one
-// later ends the process. SIGHUP that was ignored before, as by `nohup`, still is. A pipe that nobody reads any more ends nothing.
-class StopOnSignal {
- public:
-  StopOnSignal() {
-    stop_signal = 0;
-    struct sigaction stop {
-    }, ignore{};
-    stop.sa_handler = note_signal;
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGINT, &stop, &interrupt_);
-    ::sigaction(SIGTERM, &stop, &terminate_);
-    ::sigaction(SIGHUP, nullptr, &hang_up_);
-    if (hang_up_.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &stop, nullptr);
-    ::sigaction(SIGPIPE, &ignore, &pipe_);
-  }
-  ~StopOnSignal() {
-    ::sigaction(SIGINT, &interrupt_, nullptr);
-    ::sigaction(SIGTERM, &terminate_, nullptr);
-    ::sigaction(SIGHUP, &hang_up_, nullptr);
-    ::sigaction(SIGPIPE, &pipe_, nullptr);
-  }
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
-
- private:
-  struct sigaction interrupt_, terminate_, hang_up_, pipe_;  // as they were before
-};
-
-std::string_view name_of_signal(int number) { return number == SIGINT ? "SIGINT" : number == SIGHUP ? "SIGHUP" : "SIGTERM"; }
 
 std::string_view name_of(Optimizer optimizer) {
   switch (optimizer) {
@@ -87,24 +31,24 @@ std::string content_of(const Dataset& dataset) {
 }
 
 // Everything that the steps depend on besides the model and the seed: a checkpoint is of a run with the same.
-RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, const Loader* eval_loader, std::int64_t steps) {
-  const TrainingOptions& training = flags.training;
-  const LearningRate& rate = flags.learning_rate;
+RunState::Settings settings_of(const TrainingRequest& request, const Loader& loader, const Loader* eval_loader, std::int64_t steps) {
+  const TrainingOptions& training = request.task.training;
+  const LearningRate& rate = request.learning_rate;
   RunState::Settings settings{
       {"--data", loader.dataset().name()},
-      {"--shuffle", flags.shuffle},
-      {"--fit", flags.fit},
-      {"--augment", flags.augment.empty() ? "none" : fmt::format("{}", fmt::join(flags.augment, ","))},
-      {"--accumulate", fmt::format("{}", flags.accumulate)},
+      {"--shuffle", request.shuffle},
+      {"--fit", request.fit},
+      {"--augment", request.augment.empty() ? "none" : fmt::format("{}", fmt::join(request.augment, ","))},
+      {"--accumulate", fmt::format("{}", request.accumulate)},
       {"--optimizer", std::string(name_of(training.optimizer))},
       {"--weight-decay", fmt::format("{}", training.weight_decay)},
       {"--clip-norm", fmt::format("{}", training.clip_norm)},
       {"--lr", fmt::format("{}", rate.base)},
-      {"--schedule", flags.schedule},
+      {"--schedule", request.schedule},
       {"--warm-up", fmt::format("{}", rate.warm_up)},
-      {"--patience", fmt::format("{}", flags.patience)},
-      {"--dropout", flags.model.options.dropout < 0 ? "as published" : fmt::format("{}", flags.model.options.dropout)},
-      {"--label-smoothing", fmt::format("{}", flags.model.options.label_smoothing)},
+      {"--patience", fmt::format("{}", request.patience)},
+      {"--dropout", request.task.model.options.dropout < 0 ? "as published" : fmt::format("{}", request.task.model.options.dropout)},
+      {"--label-smoothing", fmt::format("{}", request.task.model.options.label_smoothing)},
   };
   const auto add = [&](const char* flag, const auto& value) { settings.emplace_back(flag, fmt::format("{}", value)); };
   if (training.optimizer == Optimizer::sgd) {
@@ -120,25 +64,22 @@ RunState::Settings settings_of(const TrainFlags& flags, const Loader& loader, co
     add("--schedule-factor", rate.factor);
   }
   if (rate.kind == LearningRate::Kind::cosine) add("number of steps", steps);
-  if (flags.patience > 0) add("--eval-every", flags.eval_every);
-  if (flags.checkpoint.empty()) return settings;  // which nobody will compare
+  if (request.patience > 0) add("--eval-every", request.eval_every);
+  if (request.checkpoint.empty()) return settings;  // which nobody will compare
   add("content of --data", content_of(loader.dataset()));
-  if (flags.patience > 0 && eval_loader) add("content of --eval-data", content_of(eval_loader->dataset()));
+  if (request.patience > 0 && eval_loader) add("content of --eval-data", content_of(eval_loader->dataset()));
   return settings;
 }
 
 // What decides a plan besides the graph and the profile. A budget is what was asked for: what is free changes from run to run.
-RunState::Settings request_of(const Session& session, const PlanFlags& flags) {
+RunState::Settings request_of(const Session& session, const PlanningRequest& request) {
   const auto given = [](const std::string& text, const char* otherwise) { return text.empty() ? otherwise : text; };
   return {{"planner", session.planner},
-          {"--memory", given(flags.memory, "what is free")},
-          {"--host-memory", given(flags.host_memory, "without limit")},
-          {"--spill", flags.spill.empty() ? "not given" : "given"},
-          {"--spill-limit", given(flags.spill_limit, "without limit")}};
+          {"--memory", given(request.memory, "what is free")},
+          {"--host-memory", given(request.host_memory, "without limit")},
+          {"--spill", request.spill.empty() ? "not given" : "given"},
+          {"--spill-limit", given(request.spill_limit, "without limit")}};
 }
-
-// Lines that a run prints into a pipe, unless it is told how often.
-constexpr std::int64_t kLines = 20;
 
 }  // namespace
 
@@ -193,39 +134,40 @@ std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate) {
   return (loader.batches_per_epoch() + accumulate - 1) / accumulate;
 }
 
-RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, const Loader* eval_loader,
+RunState describe_run(const Session& session, const TrainingRequest& request, const Loader& loader, const Loader* eval_loader,
                       std::int64_t steps) {
   RunState state;
   state.model = session.describe();
-  state.settings = settings_of(flags, loader, eval_loader, steps);
-  state.request = request_of(session, flags.plan);
+  state.settings = settings_of(request, loader, eval_loader, steps);
+  state.request = request_of(session, request.task.planning);
   state.backend = std::string(session.backend->name());
-  state.seed = flags.common.seed;
+  state.seed = request.task.machine.seed;
   state.threads = session.threads;
   return state;
 }
 
-std::optional<Checkpoint> find_start(const TrainFlags& flags, const RunState& now) {
-  const bool there = !flags.checkpoint.empty() && has_checkpoints(flags.checkpoint);
-  if (!flags.resume && there)
+std::optional<Checkpoint> find_start(const TrainingRequest& request, const RunState& now) {
+  const bool there = !request.checkpoint.empty() && has_checkpoints(request.checkpoint);
+  if (!request.resume && there)
     user_error("--checkpoint: {} holds checkpoints of another run; give --resume to go on with it, or another directory",
-               flags.checkpoint);
-  if (flags.resume && !there) say("--resume: {} holds no checkpoint; the run begins at its first step", flags.checkpoint);
+               request.checkpoint);
+  if (request.resume && !there) say("--resume: {} holds no checkpoint; the run begins at its first step", request.checkpoint);
   if (!there) return std::nullopt;
-  Checkpoint found = find_checkpoint(flags.checkpoint);
-  expect_same_run(found.state, now, flags.checkpoint);
+  Checkpoint found = find_checkpoint(request.checkpoint);
+  expect_same_run(found.state, now, request.checkpoint);
   return found;
 }
 
-TrainingRun::TrainingRun(const TrainFlags& flags, RunState state, Trainer& trainer, Loader& loader, Loader* eval_loader,
-                         std::int64_t steps)
-    : flags_(flags),
+TrainingRun::TrainingRun(const TrainingRequest& request, const Observer& observer, RunState state, Trainer& trainer, Loader& loader,
+                         Loader* eval_loader, std::int64_t steps)
+    : request_(request),
+      observer_(observer),
       trainer_(trainer),
       loader_(loader),
       eval_loader_(eval_loader),
       steps_(steps),
       state_(std::move(state)),
-      log_(flags.log) {
+      log_(request.log) {
   state_.begun = trainer.steps();
 }
 
@@ -235,9 +177,9 @@ void TrainingRun::resume(const Checkpoint& from) {
   if (trainer_.steps() != then.begun + then.step)
     user_error("{}: is of step {}, but its description says {}", from.weights, trainer_.steps(), then.step);
   if (!from.passed_over.empty()) say("passed over: {}", from.passed_over);
-  if (!flags_.common.json) say("goes on after step {}", then.step);
+  if (!observer_.quiet) say("goes on after step {}", then.step);
   if (!same_kernels(then.kernels, state_.kernels) || then.threads != state_.threads)
-    say("{}: {} those of the checkpoint; results may differ in the last bits", flags_.checkpoint,
+    say("{}: {} those of the checkpoint; results may differ in the last bits", request_.checkpoint,
         then.threads != state_.threads ? "the threads are not" : "some kernels are not");
   state_.begun = then.begun;
   state_.best_loss = then.best_loss;
@@ -250,7 +192,7 @@ void TrainingRun::resume(const Checkpoint& from) {
 
 // An epoch's last step takes what is left of it; data without end has none.
 TrainingRun::Batches TrainingRun::batches_of(std::int64_t step) const {
-  const std::int64_t batches = loader_.batches_per_epoch(), accumulate = flags_.accumulate;
+  const std::int64_t batches = loader_.batches_per_epoch(), accumulate = request_.accumulate;
   if (batches == 0) return {step * accumulate, accumulate};
   const std::int64_t steps = steps_per_epoch(loader_, accumulate);
   const std::int64_t epoch = step / steps, first = step % steps * accumulate;
@@ -284,15 +226,13 @@ auto TrainingRun::within_step(std::int64_t step, Part&& part) const -> decltype(
 
 std::string TrainingRun::what_is_left() const {
   return saved_ < 0 ? std::string("nothing was saved")
-                    : fmt::format("the checkpoint of step {} in {} is whole", saved_, flags_.checkpoint);
+                    : fmt::format("the checkpoint of step {} in {} is whole", saved_, request_.checkpoint);
 }
 
 void TrainingRun::run() {
-  const StopOnSignal signals;
-  Progress progress(!flags_.common.json);
   first_ = steps_made();
-  const bool saves = !flags_.checkpoint.empty();
-  const bool exhausted = flags_.patience > 0 && state_.stale >= flags_.patience;
+  const bool saves = !request_.checkpoint.empty();
+  const bool exhausted = request_.patience > 0 && state_.stale >= request_.patience;
   if (first_ >= steps_ || exhausted) {
     // A command that is repeated until it succeeds has succeeded.
     say("there is nothing left to do: {} of {} steps are made{}", first_, steps_,
@@ -304,11 +244,11 @@ void TrainingRun::run() {
   // A run that is killed before its first checkpoint would have none.
   if (saves && saved_ < 0) save_checkpoint();
   for (std::int64_t i = first_; i < steps_ && stopped_by.empty(); ++i) {
-    const double rate = flags_.learning_rate.at(i);
+    const double rate = request_.learning_rate.at(i);
     const double loss = make_step(i, rate);
     const std::int64_t made = i + 1;
     if (!std::isfinite(loss)) {
-      progress.clear();
+      observer_.show("");
       refuse(loss, made);
     }
     losses.values.push_back(loss);
@@ -320,26 +260,19 @@ void TrainingRun::run() {
     object["samples"] = trainer_.score().samples;
     object["seconds"] = trainer_.step_seconds();
     log_.write(object);
-    signal = stop_signal;
-    if (signal != 0) stopped_by = name_of_signal(signal);
-    const bool due = flags_.eval_every > 0 && made % flags_.eval_every == 0;
+    if (observer_.stop) stopped_by = observer_.stop();
+    const bool due = request_.eval_every > 0 && made % request_.eval_every == 0;
     const bool last = made == steps_ || !stopped_by.empty();
     if (eval_loader_ && (due || last)) evaluate(made);
     if (due) note_best(made);
-    if (flags_.patience > 0 && state_.stale >= flags_.patience && stopped_by.empty()) stopped_by = "patience";
-    if (saves && (last || !stopped_by.empty() || (flags_.checkpoint_every > 0 && made % flags_.checkpoint_every == 0)))
+    if (request_.patience > 0 && state_.stale >= request_.patience && stopped_by.empty()) stopped_by = "patience";
+    if (saves && (last || !stopped_by.empty() || (request_.checkpoint_every > 0 && made % request_.checkpoint_every == 0)))
       save_checkpoint();
-    show(progress, made, loss);
+    report(made, loss);
   }
-  progress.clear();
+  observer_.show("");
   say_why_it_stopped();
   if (const std::string failure = log_failure(); !failure.empty()) say("{}", failure);
-}
-
-int TrainingRun::status() const {
-  constexpr int kSignalled = 128;  // as shells have it
-  if (signal != 0) return kSignalled + signal;
-  return log_failure().empty() ? kDone : kBadInput;
 }
 
 void TrainingRun::say_why_it_stopped() const {
@@ -348,7 +281,7 @@ void TrainingRun::say_why_it_stopped() const {
         state_.stale, state_.best_step, state_.best_loss);
   else if (!stopped_by.empty())
     say("stopped by {} after step {} of {}{}", stopped_by, steps_made(), steps_,
-        flags_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
+        request_.checkpoint.empty() ? "; without --checkpoint it cannot go on" : "; the same command with --resume goes on");
 }
 
 void TrainingRun::refuse(double loss, std::int64_t step) const {
@@ -380,41 +313,28 @@ void TrainingRun::note_best(std::int64_t step) {
   state_.best_loss = evaluation->loss;
   state_.best_step = step;
   state_.stale = 0;
-  if (flags_.patience > 0 && !flags_.checkpoint.empty()) save_best(flags_.checkpoint, trainer_);
+  if (request_.patience > 0 && !request_.checkpoint.empty()) save_best(request_.checkpoint, trainer_);
 }
 
 void TrainingRun::save_checkpoint() {
   state_.step = steps_made();
   state_.plans = trainer_.plans();
   state_.log_bytes = log_.bytes();
-  write_checkpoint(flags_.checkpoint, state_, trainer_);
+  write_checkpoint(request_.checkpoint, state_, trainer_);
   saved_ = state_.step;
 }
 
-void TrainingRun::show(Progress& progress, std::int64_t made, double loss) {
+void TrainingRun::report(std::int64_t made, double loss) {
   if (recent_.size() == Losses::kRecent) recent_.erase(recent_.begin());
   recent_.push_back(trainer_.score());
-  since_line_.add(trainer_.score());
-  const std::int64_t every = flags_.print_every > 0 ? flags_.print_every : std::max<std::int64_t>(1, (steps_ - first_) / kLines);
-  const bool line = !progress.active() && !flags_.common.json && (made % every == 0 || made == steps_);
-  if (!progress.active() && !line) return;
-
-  Score recent;
-  for (const Score& score : recent_) recent.add(score);
-  const double seconds = losses.recent_seconds();
-  const Score& shown = line ? since_line_ : recent;
-  std::string text =
-      fmt::format("step {:>{}}/{}  loss {:.4f}", made, fmt::formatted_size("{}", steps_), steps_, line ? shown.loss : loss);
-  if (shown.rows > 0) text += fmt::format(" ({:.1f} %)", 100 * shown.accuracy());
-  if (evaluation) text += fmt::format("  eval {:.4f}", evaluation->loss);
-  if (evaluation && evaluation->rows > 0) text += fmt::format(" ({:.1f} %)", 100 * evaluation->accuracy());
-  text += fmt::format("  {}/step  {}  peak {}", format_seconds(seconds),
-                      format_rate(static_cast<double>(recent.samples) / losses.recent_total()),
-                      format_bytes(trainer_.predicted_peak_bytes()));
-  if (made < steps_) text += fmt::format("  {} left", format_seconds(seconds * static_cast<double>(steps_ - made)));
-  if (!line) return progress.show(text);
-  write_to_stderr(text + "\n");
-  since_line_ = {};
+  if (!observer_.step) return;
+  StepReport step{.step = made, .steps = steps_, .first = first_, .loss = loss, .score = trainer_.score()};
+  for (const Score& score : recent_) step.recent.add(score);
+  step.evaluation = evaluation;
+  step.seconds = losses.recent_seconds();
+  step.samples_a_second = static_cast<double>(step.recent.samples) / losses.recent_total();
+  step.peak_bytes = trainer_.predicted_peak_bytes();
+  observer_.step(step);
 }
 
-}  // namespace outsize::cli
+}  // namespace outsize

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "run/session.h"
 
 #include <fmt/format.h>
 
@@ -13,30 +13,29 @@
 #include "data/file.h"
 #include "graph/reshaped.h"
 #include "graph/text.h"
+#include "model/zoo.h"
+#include "ops/registry.h"
 #include "program/simulator.h"
-#include "progress.h"
 
-namespace outsize::cli {
+namespace outsize {
 
-bool is_file(const ModelFlags& flags) { return flags.model.ends_with(".graph") || flags.model.find('/') != std::string::npos; }
-
-Graph load_model(const ModelFlags& flags) {
-  if (flags.model.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
-  if (!is_file(flags)) {
-    Graph graph = build_model(flags.model, flags.options);
-    if (std::ranges::count(flags.zoo_only, "--classes") > 0 && !graph.find_value("labels"))
+Graph load_model(const ModelRequest& request) {
+  if (request.model.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
+  if (!request.is_file()) {
+    Graph graph = build_model(request.model, request.options);
+    if (std::ranges::count(request.zoo_only, "--classes") > 0 && !graph.find_value("labels"))
       user_error("--classes does not apply: {} has no labels; its loss is the mean squared error", graph.name);
     return graph;
   }
-  if (!flags.zoo_only.empty())
-    user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", flags.zoo_only.front(),
-               flags.model);
-  return parse_network(read_text(flags.model), flags.model);
+  if (!request.zoo_only.empty())
+    user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", request.zoo_only.front(),
+               request.model);
+  return parse_network(read_text(request.model), request.model);
 }
 
-Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
-  if (is_file(flags)) return reshaped(load_model(flags), x_shape);
-  ModelFlags other = flags;
+Graph load_model(const ModelRequest& request, const Dims& x_shape) {
+  if (request.is_file()) return reshaped(load_model(request), x_shape);
+  ModelRequest other = request;
   other.options.batch = x_shape[0];
   if (x_shape.rank() >= 4) {
     other.options.image_height = x_shape[x_shape.rank() == 5 ? 3 : 2];
@@ -49,7 +48,7 @@ Graph load_model(const ModelFlags& flags, const Dims& x_shape) {
 namespace {
 
 // The profile that --profile and --device ask for. What was measured on this machine is kept from one command to the next.
-Profile choose_profile(Session& session, const PlanFlags& flags) {
+Profile choose_profile(Session& session, const PlanningRequest& flags) {
   const bool here = find_device(flags.device).name == devices().front().name;
   const bool fresh = flags.profile == "fresh";
   session.measures = flags.profile == "measured" || fresh;
@@ -67,30 +66,30 @@ Profile choose_profile(Session& session, const PlanFlags& flags) {
   if (!fresh)
     if (std::optional<Profile> cached = read_profile_cache(path)) return std::move(*cached);
   if (!session.measures) return profile;
-  Progress progress(!session.quiet);
-  progress.show("measuring the machine");
+  session.observer.show("measuring the machine");
   profile.device = measure_device(profile.device, static_cast<int>(session.threads),
                                   flags.spill.empty() ? std::filesystem::temp_directory_path().string() : flags.spill);
+  session.observer.show("");
   write_profile_cache(path, session.measured_on, profile);
   return profile;
 }
 
 }  // namespace
 
-Session open_session(const CommonFlags& common, const ModelFlags& model, const PlanFlags& plan, const TrainingOptions& training,
-                     StepKind kind) {
-  if (common.json && !plan.dump.empty()) user_error("--dump {} prints text, not JSON; give it without --json", plan.dump);
+Session open_session(const Task& task, const Observer& observer, StepKind kind) {
+  const PlanningRequest& plan = task.planning;
+  register_ops();
   Session session;
-  session.use(make_step_graph(load_model(model), kind, training));
+  session.observer = observer;
+  session.use(make_step_graph(load_model(task.model), kind, task.training));
   const Graph& graph = session.training.graph;
 
   const DType dtype = graph.value(session.training.loss).type.dtype;
-  session.threads = common.threads > 0 ? common.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  const std::string backend = !common.backend.empty() ? common.backend : dtype == DType::f64 ? "reference" : "cpu";
+  session.threads = task.machine.threads > 0 ? task.machine.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  const std::string backend = !task.machine.backend.empty() ? task.machine.backend : dtype == DType::f64 ? "reference" : "cpu";
   session.backend = make_backend(backend, static_cast<int>(session.threads));
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
-  session.quiet = common.json;
   session.advice_seconds = plan.advice_seconds;
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
@@ -139,62 +138,38 @@ void refine(Session& session, Prepared& prepared) {
   MeasureOptions options;
   options.seconds = session.measuring_seconds;
   options.free_bytes = session.backend->free_bytes();
-  Progress progress(!session.quiet);
   options.progress = [&](std::int64_t done, std::int64_t all) {
-    progress.show(fmt::format("measuring op {} of {}", done + 1, all));
+    session.observer.show(fmt::format("measuring op {} of {}", done + 1, all));
   };
   const auto begin = std::chrono::steady_clock::now();
   if (measure(session.profile, graph, prepared.program, *session.backend, options) > 0)
     write_profile_cache(profile_cache_path(session.measured_on), session.measured_on, session.profile);
+  session.observer.show("");
   session.measuring_seconds -= std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   prepared.predicted = simulate(graph, prepared.program, session.profile);
 }
 
-std::string describe(const Coverage& coverage) {
-  std::string text = fmt::format("predicted from {} measured ops of {}", coverage.measured, coverage.ops);
-  if (coverage.scaled == 0) return text;
-  const auto least = std::ranges::min_element(coverage.scales, {}, [](const auto& entry) { return entry.second.ops; });
-  return text + fmt::format("; {} more by {} or more measured ones of their kind", coverage.scaled, least->second.ops);
+std::string Coverage::describe() const {
+  std::string text = fmt::format("predicted from {} measured ops of {}", measured, ops);
+  if (scaled == 0) return text;
+  const auto least = std::ranges::min_element(scales, {}, [](const auto& entry) { return entry.second.ops; });
+  return text + fmt::format("; {} more by {} or more measured ones of their kind", scaled, least->second.ops);
 }
 
-void warn_if_disturbed(const Session& session, const Coverage& coverage) {
-  if (coverage.disturbed == 0 || session.quiet) return;
-  say("something else ran while {} of the {} measured ops were timed, which may be faster than that; --profile measured times "
-      "them again",
-      coverage.disturbed, coverage.measured);
+Facts Session::facts(const PrepareOptions& options) const {
+  return {.model = model,
+          .description = describe(),
+          .x_shape = to_string(training.graph.value(training.x).type.shape),
+          .batch = batch,
+          .parameters = parameters,
+          .backend = std::string(backend->name()),
+          .threads = threads,
+          .device = profile.device.name,
+          .device_is_host = profile.device.is_host(),
+          .budgets = options.budgets};
 }
 
-nlohmann::ordered_json to_json(const Coverage& coverage) {
-  nlohmann::ordered_json scales = nlohmann::ordered_json::object();
-  for (const auto& [kind, scale] : coverage.scales) scales[kind] = {{"ratio", scale.ratio}, {"ops", scale.ops}};
-  return {{"profile", coverage.name()},   {"measured_ops", coverage.measured}, {"disturbed_ops", coverage.disturbed},
-          {"distinct_ops", coverage.ops}, {"scaled_ops", coverage.scaled},     {"scales", scales}};
-}
-
-PlannerOptions given_options(const PrepareOptions& options) {
-  return options.plan_text.empty() ? choose_planner(options.planner).options : PlannerOptions();
-}
-
-std::string with_options(std::string_view planner, const PlannerOptions& options) {
-  return fmt::format("{}{}{}", planner, options.given().empty() ? "" : ":", options.to_string());
-}
-
-nlohmann::ordered_json to_json(const PlannerOptions& options) {
-  using Kind = PlannerOption::Kind;
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
-  for (const auto& [option, text] : options.given()) {
-    nlohmann::ordered_json& value = object[std::string(option.name)];
-    switch (option.kind) {
-      case Kind::integer: value = options.integer(option); break;
-      case Kind::number: value = options.number(option); break;
-      case Kind::word: value = text; break;
-      case Kind::names: value = options.names(option); break;
-    }
-  }
-  return object;
-}
-
-PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<Prepared>* keep) {
+PrepareOptions resolve(Session& session, const PlanningRequest& flags, std::optional<Prepared>* keep) {
   PrepareOptions options;
   options.planner = session.planner;
   options.windows = true;  // all data can be read so
@@ -228,16 +203,42 @@ PrepareOptions resolve(Session& session, const PlanFlags& flags, std::optional<P
   return options;
 }
 
-bool dump_graph(const Session& session, const ModelFlags& model, const PlanFlags& flags) {
-  if (flags.dump == "forward") fmt::print("{}", print_graph(load_model(model)));
-  if (flags.dump == "graph") fmt::print("{}", print_graph(session.training.graph));
-  return flags.dump == "forward" || flags.dump == "graph";
+PrepareOptions resolve_for_device(Session& session, const PlanningRequest& request, std::optional<Prepared>* keep) {
+  PrepareOptions options = resolve(session, request, keep);
+  const Device& device = session.profile.device;
+  if (device.name == devices().front().name) return options;
+  if (request.memory.empty()) options.budgets.device = device.memory_bytes;
+  if (request.host_memory.empty()) options.budgets.host = device.host_bytes;
+  return options;
 }
 
-bool dump_plan(const Session& session, const Prepared& prepared, const PlanFlags& flags) {
-  if (flags.dump == "plan") fmt::print("{}", print_plan(session.training.graph, prepared.plan));
-  if (flags.dump == "program") fmt::print("{}", print_program(session.training.graph, prepared.program));
-  return flags.dump == "plan" || flags.dump == "program";
+Refused advised(Session& session, const Task& task, const PrepareOptions& options, const Refusal& refusal) {
+  AdviceRequest request{.step = session.training,
+                        .others = session.others,
+                        .target = *session.backend,
+                        .profile = session.profile,
+                        .options = options,
+                        .seconds = session.advice_seconds};
+  if (!task.model.is_file() && !task.model.own_sizes)
+    request.rebuild = [&](const Dims& x_shape) {
+      const Graph forward = load_model(task.model, x_shape);
+      std::vector<StepGraph> programs{make_step_graph(forward, session.training.kind, task.training)};
+      for (const StepGraph& other : session.others) programs.push_back(make_step_graph(forward, other.kind, task.training));
+      return programs;
+    };
+  return advised(request, refusal);
 }
 
-}  // namespace outsize::cli
+std::string dump_of_graph(const Session& session, const Task& task) {
+  if (task.planning.dump == "forward") return print_graph(load_model(task.model));
+  if (task.planning.dump == "graph") return print_graph(session.training.graph);
+  return {};
+}
+
+std::string dump_of_plan(const Session& session, const Prepared& prepared, const std::string& dump) {
+  if (dump == "plan") return print_plan(session.training.graph, prepared.plan);
+  if (dump == "program") return print_program(session.training.graph, prepared.program);
+  return {};
+}
+
+}  // namespace outsize

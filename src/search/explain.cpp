@@ -1,18 +1,16 @@
-#include "explain.h"
+#include "search/explain.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/bytes.h"
 #include "base/text.h"
 #include "graph/storage.h"
 #include "plan/reckon/lives.h"
 #include "program/offsets.h"
-#include "table.h"
 
-namespace outsize::cli {
+namespace outsize {
 namespace {
 
 bool reads(const Op& op, ValueId value) { return std::ranges::find(op.inputs, value) != op.inputs.end(); }
@@ -113,15 +111,15 @@ bool holds(const Graph& graph, const Piece& piece, ValueId value) {
   return piece.first >= 0 && (piece.value == value || (piece.value && piece.value == graph.value(value).version_of));
 }
 
-void read_program(const Graph& graph, const Prepared& prepared, Explanation& explanation) {
+void read_program(const Graph& graph, const Prepared& prepared, ValueId value, std::int32_t peak, Explanation& explanation) {
   const Program& program = prepared.program;
   for (const Piece& piece : program.pieces) {
-    if (!holds(graph, piece, explanation.value)) continue;
+    if (!holds(graph, piece, value)) continue;
     const std::string text =
         piece.persistent ? "the whole step, and from step to step"
-                         : fmt::format("{} to {}", describe(graph, program, piece.first), describe(graph, program, piece.last));
+                         : fmt::format("{} to {}", name_of_instruction(graph, program, piece.first), name_of_instruction(graph, program, piece.last));
     explanation.stays.push_back({piece.tier, piece.first, piece.last, text});
-    const bool at_peak = piece.first <= explanation.peak.instruction && explanation.peak.instruction <= piece.last;
+    const bool at_peak = piece.first <= peak && peak <= piece.last;
     explanation.live_at_peak = explanation.live_at_peak || (piece.tier == Tier::device && (piece.persistent || at_peak));
   }
   // A value made in tiles has a stay for every tile's body; the first instruction orders them.
@@ -129,10 +127,10 @@ void read_program(const Graph& graph, const Prepared& prepared, Explanation& exp
 }
 
 // Finds the longest time between two kernels that touch the value, as predicted.
-void find_idle_time(const Graph& graph, const Prepared& prepared, Explanation& explanation) {
+void find_idle_time(const Graph& graph, const Prepared& prepared, ValueId value, Explanation& explanation) {
   const Program& program = prepared.program;
   const auto touches = [&](const Instruction& instruction) {
-    const auto ours = [&](const Operand& operand) { return holds(graph, program.piece(operand.piece), explanation.value); };
+    const auto ours = [&](const Operand& operand) { return holds(graph, program.piece(operand.piece), value); };
     return instruction.action == Action::kernel &&
            (std::ranges::any_of(instruction.reads, ours) || std::ranges::any_of(instruction.writes, ours));
   };
@@ -146,8 +144,8 @@ void find_idle_time(const Graph& graph, const Prepared& prepared, Explanation& e
     const double seconds = events[i].start - events[i - 1].end;
     if (seconds <= explanation.idle_seconds) continue;
     explanation.idle_seconds = seconds;
-    explanation.idle = fmt::format("{} and {}", describe(graph, program, events[i - 1].instruction),
-                                   describe(graph, program, events[i].instruction));
+    explanation.idle = fmt::format("{} and {}", name_of_instruction(graph, program, events[i - 1].instruction),
+                                   name_of_instruction(graph, program, events[i].instruction));
   }
 }
 
@@ -179,7 +177,7 @@ Peak peak_of(const Program& program) {
   return peak;
 }
 
-std::string describe(const Graph& graph, const Program& program, std::int32_t instruction) {
+std::string name_of_instruction(const Graph& graph, const Program& program, std::int32_t instruction) {
   if (instruction < 0) return "no instruction";
   const Instruction& found = program.instructions[static_cast<std::size_t>(instruction)];
   if (found.op) return "op " + graph.op(found.op).name;
@@ -197,17 +195,25 @@ ValueId find_explained(const Graph& graph, std::string_view name) {
              near.empty() ? "; --dump graph prints them all" : near);
 }
 
-Explanation explain(const Session& session, const Prepared& prepared, ValueId value) {
-  const Graph& graph = session.training.graph;
+Explanation explain(const Graph& graph, const Profile& profile, const Prepared& prepared, ValueId value) {
   const Value& explained = graph.value(value);
-  const Device& device = session.profile.device;
+  const Device& device = profile.device;
+  const Peak peak = peak_of(prepared.program);
   Explanation explanation;
-  explanation.value = value;
+  explanation.model = graph.name;
+  explanation.device = device.name;
+  explanation.planner = prepared.plan.planner;
+  explanation.plan_peak_bytes = prepared.program.peak_bytes.device;
+  explanation.step_seconds = prepared.predicted.seconds;
+  explanation.value = explained.name;
+  explanation.type = to_string(explained.type);
+  explanation.role = name_of(explained.role);
   explanation.bytes = stored_bytes(prepared.program.storage, explained.type, explained.type.shape);
-  explanation.peak = peak_of(prepared.program);
+  explanation.peak_at = name_of_instruction(graph, prepared.program, peak.instruction);
+  explanation.peak_live_bytes = peak.live_bytes;
   PlanReader(graph, prepared.plan, value).read(explanation);
-  read_program(graph, prepared, explanation);
-  find_idle_time(graph, prepared, explanation);
+  read_program(graph, prepared, value, peak.instruction, explanation);
+  find_idle_time(graph, prepared, value, explanation);
   const auto bytes = static_cast<double>(explanation.bytes);
   explanation.host_out_seconds = device.launch_seconds + bytes / device.link_out;
   explanation.host_in_seconds = device.launch_seconds + bytes / device.link_in;
@@ -215,100 +221,12 @@ Explanation explain(const Session& session, const Prepared& prepared, ValueId va
   explanation.disk_in_seconds = device.launch_seconds + bytes / device.disk_in;
   if (explained.producer) {
     const Op& producer = graph.op(explained.producer);
-    if (producer.updates.empty()) explanation.recompute_seconds = session.profile.seconds_of(whole_call(graph, producer));
+    explanation.producer = producer.name;
+    explanation.producer_kind = producer.def->kind();
+    for (ValueId input : producer.inputs) explanation.producer_inputs.push_back(graph.value(input).name);
+    if (producer.updates.empty()) explanation.recompute_seconds = profile.seconds_of(whole_call(graph, producer));
   }
   return explanation;
 }
 
-void print_explanation(const Session& session, const Prepared& prepared, const Explanation& explanation) {
-  constexpr std::size_t kStays = 8;  // shown: a value in tiles has one a body
-  const Graph& graph = session.training.graph;
-  const Value& value = graph.value(explanation.value);
-  Summary summary;
-  // A list in lines under one title.
-  const auto rows = [&summary](std::string title, const std::vector<std::string>& lines) {
-    for (const std::string& line : lines) summary.row(std::exchange(title, ""), line);
-  };
-  summary.row("value", fmt::format("{}, {}, {}, {}", value.name, to_string(value.type), format_bytes(explanation.bytes),
-                                   name_of(value.role)));
-  summary.row("made by", value.producer
-                             ? fmt::format("op {} ({}) of {}", graph.op(value.producer).name, graph.op(value.producer).def->kind(),
-                                           join_names(graph, graph.op(value.producer).inputs))
-                             : "nothing in a step: it is there before");
-  std::vector<std::string> lines;
-  for (const Explanation::Use& use : explanation.uses)
-    lines.push_back(
-        fmt::format("op {}, step {}{}", use.op, use.step, use.pass.empty() ? "" : ", tile by tile in pass " + use.pass));
-  rows("used by", lines.empty() ? std::vector<std::string>{"no op"} : lines);
-  summary.row("residency", fmt::format("{}, by {}", fmt::join(explanation.residency, " and "), prepared.plan.planner));
-  lines.clear();
-  for (const Explanation::Event& event : explanation.events) lines.push_back(fmt::format("{}, step {}", event.text, event.step));
-  rows("events", lines);
-  lines.clear();
-  for (const Explanation::Stay& stay : explanation.stays) {
-    if (lines.size() == kStays) {
-      lines.push_back(fmt::format("… and {} times more", explanation.stays.size() - kStays));
-      break;
-    }
-    lines.push_back(fmt::format("{}: {}", name_of(stay.tier), stay.text));
-  }
-  rows("is on", lines);
-  if (!explanation.idle.empty())
-    summary.row("idle for", fmt::format("{} between {}", format_seconds(explanation.idle_seconds), explanation.idle));
-  const double host = explanation.host_out_seconds + explanation.host_in_seconds;
-  summary.row("to swap", fmt::format("{} out and {} in over the link of {}, {} than it is idle; with disk {}",
-                                     format_seconds(explanation.host_out_seconds), format_seconds(explanation.host_in_seconds),
-                                     session.profile.device.name, host <= explanation.idle_seconds ? "no longer" : "longer",
-                                     format_seconds(host + explanation.disk_out_seconds + explanation.disk_in_seconds)));
-  if (explanation.recompute_seconds)
-    summary.row("to recompute",
-                fmt::format("{}, op {} once", format_seconds(*explanation.recompute_seconds), graph.op(value.producer).name));
-  else
-    summary.row("to recompute", value.producer ? "not possible: its op changes states" : "not possible: no op makes it");
-  summary.row("at the peak", fmt::format("{}; the peak of {} live is at {}", explanation.live_at_peak ? "live" : "not live",
-                                         format_bytes(explanation.peak.live_bytes),
-                                         describe(graph, prepared.program, explanation.peak.instruction)));
-  summary.print();
-}
-
-void print_explanation_json(const Session& session, const Prepared& prepared, const Explanation& explanation) {
-  using Json = nlohmann::ordered_json;
-  const Graph& graph = session.training.graph;
-  const Value& value = graph.value(explanation.value);
-  Json object{{"model", session.model},
-              {"device", session.profile.device.name},
-              {"planner", prepared.plan.planner},
-              {"peak_bytes", prepared.program.peak_bytes.device},
-              {"step_s", prepared.predicted.seconds},
-              {"value", value.name},
-              {"type", to_string(value.type)},
-              {"role", name_of(value.role)},
-              {"bytes", explanation.bytes},
-              {"producer", nullptr},
-              {"residency", explanation.residency},
-              {"uses", Json::array()},
-              {"events", Json::array()},
-              {"stays", Json::array()},
-              {"idle_s", explanation.idle_seconds},
-              {"swap_host_s", explanation.host_out_seconds + explanation.host_in_seconds},
-              {"swap_disk_s", explanation.host_out_seconds + explanation.host_in_seconds + explanation.disk_out_seconds +
-                                  explanation.disk_in_seconds},
-              {"recompute_s", nullptr},
-              {"live_at_peak", explanation.live_at_peak},
-              {"peak_at", describe(graph, prepared.program, explanation.peak.instruction)},
-              {"peak_live_bytes", explanation.peak.live_bytes}};
-  if (value.producer) object["producer"] = graph.op(value.producer).name;
-  if (explanation.recompute_seconds) object["recompute_s"] = *explanation.recompute_seconds;
-  for (const Explanation::Use& use : explanation.uses) {
-    Json row{{"op", use.op}, {"step", use.step}};
-    if (!use.pass.empty()) row["pass"] = use.pass;
-    object["uses"].push_back(std::move(row));
-  }
-  for (const Explanation::Event& event : explanation.events)
-    object["events"].push_back({{"what", event.what}, {"step", event.step}, {"text", event.text}});
-  for (const Explanation::Stay& stay : explanation.stays)
-    object["stays"].push_back({{"tier", name_of(stay.tier)}, {"first", stay.first}, {"last", stay.last}, {"text", stay.text}});
-  fmt::print("{}\n", object.dump(2));
-}
-
-}  // namespace outsize::cli
+}  // namespace outsize

@@ -3,26 +3,10 @@
 #include <utility>
 #include <vector>
 
-#include "data/batch.h"
 #include "graph/graph.h"
+#include "outsize/training.h"
 
 namespace outsize {
-
-enum class Optimizer : std::uint8_t { sgd, adam, adamw };
-
-// How parameters are updated, as by PyTorch's torch.optim.SGD, Adam and AdamW.
-struct TrainingOptions {
-  Optimizer optimizer = Optimizer::sgd;
-  double momentum = 0.9;    // of sgd
-  bool nesterov = false;    // of sgd with momentum
-  double weight_decay = 0;  // adamw: decoupled
-  double beta1 = 0.9;       // of adam and adamw, as beta2 and eps
-  double beta2 = 0.999;
-  double eps = 1e-8;
-  double clip_norm = 0;    // gradients are scaled down to this norm, taken over all of them; 0: they are not
-  bool gradients = false;  // the gradients of all parameters and of x can be read after a step
-  bool accuracy = false;   // count how many labels the network meets, where it has labels
-};
 
 // What a program of a run does. A step is `whole`, or takes several batches: `first`, any number of `more`, `last`.
 enum class StepKind : std::uint8_t {
@@ -53,9 +37,6 @@ struct StepGraph {
   std::vector<ValueId> sums;  // states "<parameter>.gradient_sum", which hold nothing between steps
   std::vector<ValueId> optimizer_states;               // momenta and moments, which a network's weights may come without
   std::vector<std::pair<ValueId, ValueId>> gradients;  // parameter or x → its gradient, where asked for
-
-  // What x and y hold. Throws UserError where labels or tokens have no op that says how many there are.
-  BatchSpec batch_spec() const;
 };
 
 // fuse → differentiate → sums or updates → verify; for evaluation: evaluation_graph → fuse → verify. `forward` has the inputs "x"

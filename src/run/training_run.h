@@ -8,44 +8,12 @@
 #include <vector>
 
 #include "data/loader.h"
-#include "progress.h"
 #include "run/checkpoint.h"
 #include "run/learning_rate.h"
 #include "run/trainer.h"
-#include "session.h"
+#include "run/session.h"
 
-namespace outsize::cli {
-
-struct TrainFlags {
-  CommonFlags common;
-  ModelFlags model;
-  PlanFlags plan;
-  TrainingOptions training;
-  std::int64_t steps = 0;
-  std::int64_t epochs = 0;
-  std::int64_t accumulate = 1;
-  LearningRate learning_rate;
-  std::string schedule = "constant";
-  std::string data;
-  std::string shuffle = "on";
-  std::string fit = "resize";
-  std::vector<std::string> augment;
-  bool strict = false;
-  std::int64_t load_threads = 2;
-  std::int64_t eval_every = 0;
-  std::int64_t patience = 0;
-  std::int64_t print_every = 0;
-  std::string eval_data;
-  std::string checkpoint;
-  std::int64_t checkpoint_every = 0;
-  bool resume = false;
-  bool check_spill = false;
-  std::string log;
-  std::string weights;
-  bool partial = false;
-  std::string save;
-  std::string save_gradients;
-};
+namespace outsize {
 
 struct Losses {
   std::vector<double> values;
@@ -99,35 +67,32 @@ class Log {
 };
 
 // What is known of a run before it is planned: all but steps, plans and kernels.
-RunState describe_run(const Session& session, const TrainFlags& flags, const Loader& loader, const Loader* eval_loader,
+RunState describe_run(const Session& session, const TrainingRequest& request, const Loader& loader, const Loader* eval_loader,
                       std::int64_t steps);
 
 // The newest checkpoint of --checkpoint, where --resume asks for it; nothing where there is none, which is told. Throws UserError
 // where it is not of the run `now`, or where a run that is to begin finds checkpoints.
-std::optional<Checkpoint> find_start(const TrainFlags& flags, const RunState& now);
+std::optional<Checkpoint> find_start(const TrainingRequest& request, const RunState& now);
 
 // A training run: its steps, evaluations and checkpoints.
 class TrainingRun {
  public:
   // `state` describes the run. `eval_loader` may be null. `steps` are this run's: those that the weights it begins with have behind
   // them do not count. All of them but the state must outlive the run.
-  TrainingRun(const TrainFlags& flags, RunState state, Trainer& trainer, Loader& loader, Loader* eval_loader, std::int64_t steps);
+  TrainingRun(const TrainingRequest& request, const Observer& observer, RunState state, Trainer& trainer, Loader& loader,
+              Loader* eval_loader, std::int64_t steps);
 
   // Goes on from a checkpoint, which must be of this run.
   void resume(const Checkpoint& from);
-  // Makes the steps that are left; SIGINT, SIGTERM, SIGHUP and --patience end them early. Throws UserError when the loss is not
-  // finite.
+  // Makes the steps that are left; Observer::stop and --patience end them early. Throws UserError when the loss is not finite.
   void run();
 
   Losses losses;
   std::optional<Score> evaluation;  // the last
-  std::string stopped_by;           // "SIGINT", "SIGTERM", "SIGHUP", "patience", or empty: all steps were made
-  int signal = 0;                   // that stopped it, or 0
+  std::string stopped_by;           // what Observer::stop said, "patience", or empty: all steps were made
 
   // Steps made by this run, those before a resumption included.
   std::int64_t steps_made() const { return trainer_.steps() - state_.begun; }
-  // The exit status of the command: 128 and the number of the signal that stopped the run, else 2 where lines of its log were lost.
-  int status() const;
   // What is wrong with the log, or empty.
   std::string log_failure() const { return log_.failure(); }
   // Samples of training and of evaluation that could not be read.
@@ -148,10 +113,11 @@ class TrainingRun {
   void evaluate(std::int64_t step);
   void note_best(std::int64_t step);
   void save_checkpoint();
-  void show(Progress& progress, std::int64_t made, double loss);
+  void report(std::int64_t made, double loss);
   void say_why_it_stopped() const;
 
-  const TrainFlags& flags_;
+  const TrainingRequest& request_;
+  const Observer& observer_;
   Trainer& trainer_;
   Loader& loader_;
   Loader* eval_loader_;
@@ -161,10 +127,9 @@ class TrainingRun {
   RunState state_;
   Log log_;
   std::vector<Score> recent_;  // scores of the last steps
-  Score since_line_;           // of the steps since a line was printed
 };
 
 // How many steps an epoch has: of --accumulate batches each, the last of what is left. 0: the data has no end.
 std::int64_t steps_per_epoch(const Loader& loader, std::int64_t accumulate);
 
-}  // namespace outsize::cli
+}  // namespace outsize

@@ -1,6 +1,7 @@
-#include "base/refusal.h"
+#include "outsize/budget.h"
 
 #include "base/bytes.h"
+#include "base/error.h"
 
 namespace outsize {
 namespace {
