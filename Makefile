@@ -1,11 +1,13 @@
 # Each goal installs what is missing first (Debian's packages), builds, and does its work. A second run does neither again.
 JOBS := $(shell nproc)
+PREFIX ?= /usr/local
 
-.PHONY: help build demo test asan fuzz format tidy bench clean
+.PHONY: help build demo install test asan fuzz format tidy bench clean
 
 help:
 	@echo "make build   install what is missing and build; the binary is build/release/outsize"
 	@echo "make demo    the same, then train a network inside a byte budget"
+	@echo "make install PREFIX=/usr/local: binary, C++ library, CMake package, shell completion"
 	@echo "make test    the same, then all tests (PyTorch is installed to compare with)"
 	@echo "make asan    the C++ tests under address and undefined-behaviour sanitizers"
 	@echo "make fuzz    the readers of files against made-up input; MINUTES=10 each (docs/fuzzing.md)"
@@ -22,6 +24,11 @@ build:
 
 demo: build
 	@examples/demo
+
+install: build
+	@cmake --build build/release -j $(JOBS) --target outsize_library
+	@cmake --install build/release --prefix "$(PREFIX)" >/dev/null
+	@echo "installed below $(PREFIX): bin/outsize, the library with its headers and CMake package, shell completion"
 
 test:
 	@scripts/install build test

@@ -1,8 +1,8 @@
 #include "answer.h"
 
-#include "base/say.h"
 #include "command.h"
 #include "outsize/error.h"
+#include "say.h"
 
 namespace outsize::cli {
 
@@ -17,8 +17,7 @@ Json to_json(const Coverage& coverage) {
 
 Json to_json(const std::vector<GivenOption>& options) {
   Json object = Json::object();
-  for (const GivenOption& option : options)
-    std::visit([&](const auto& value) { object[option.name] = value; }, option.value);
+  for (const GivenOption& option : options) std::visit([&](const auto& value) { object[option.name] = value; }, option.value);
   return object;
 }
 

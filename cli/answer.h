@@ -22,8 +22,8 @@ void print_json(const nlohmann::ordered_json& object);
 
 // Tells on standard error of times that were measured while something else ran.
 void warn_if_disturbed(const Coverage& coverage);
-// Tells on standard error of which size a plan is, where --image own was given: without data there are no samples whose sizes it could
-// be for.
+// Tells on standard error of which size a plan is, where --image own was given: without data there are no samples whose sizes it
+// could be for.
 void warn_of_own_sizes(const ModelRequest& model, const Facts& facts);
 // --dump prints text, not JSON.
 void expect_no_dump(bool json, const PlanningRequest& planning);

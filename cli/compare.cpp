@@ -1,12 +1,12 @@
 #include <algorithm>
 
 #include "answer.h"
-#include "base/bytes.h"
-#include "base/say.h"
 #include "command.h"
 #include "flags.h"
 #include "outsize/outsize.h"
+#include "outsize/text.h"
 #include "progress.h"
+#include "say.h"
 #include "table.h"
 
 namespace outsize::cli {
@@ -40,9 +40,8 @@ void print_table(const Comparison& comparison) {
     if (row.fits())
       table.row({row.name(), "yes", format_bytes(row.peak_bytes.device), none, format_seconds(row.step_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
-                 fmt::format("{:.3f}", row.step_seconds / yardstick.bound_of(row.figures)),
-                 format_bytes(row.figures.swapped_bytes), fmt::format("{}", row.figures.recomputed_ops),
-                 fmt::format("{}", row.figures.tiles), planned});
+                 fmt::format("{:.3f}", row.step_seconds / yardstick.bound_of(row.figures)), format_bytes(row.figures.swapped_bytes),
+                 fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
     else
       table.row({row.name(), "no", row.peak_bytes.device > 0 ? format_bytes(row.peak_bytes.device) : none,
                  row.refusal->of_bytes() ? missing_of(row) : none, none, none, none, none, none, none, planned});

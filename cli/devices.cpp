@@ -1,14 +1,9 @@
-#include "cost/devices.h"
-
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "backend/host_memory.h"
-#include "base/bytes.h"
 #include "command.h"
-#include "cost/measure.h"
 #include "flags.h"
+#include "outsize/listings.h"
+#include "outsize/text.h"
 #include "table.h"
 
 namespace outsize::cli {
@@ -19,30 +14,11 @@ struct Flags {
   std::string spill;
 };
 
-// This machine, and what was measured of it.
-struct Here {
-  Machine machine = describe_machine();
-  std::int64_t free_bytes = available_bytes();
-  int threads = 1;
-  MachineRates rates;
-  std::optional<DiskRates> disk;
-};
-
-Here measure(const Flags& flags) {
-  if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
-    user_error("--spill: '{}' is not a directory", flags.spill);
-  Here here;
-  here.threads = flags.common.machine.threads > 0 ? static_cast<int>(flags.common.machine.threads) : here.machine.threads;
-  here.rates = measure_machine(here.threads, here.free_bytes);
-  if (!flags.spill.empty()) here.disk = measure_disk(flags.spill);
-  return here;
-}
-
 const char* duplex(bool full) { return full ? "full" : "half"; }
 
 std::string gigabytes(double rate) { return fmt::format("{:.1f} GB/s", rate / 1e9); }
 
-nlohmann::ordered_json to_json(const Here& here, const std::string& spill) {
+nlohmann::ordered_json to_json(const ThisMachine& here, const std::string& spill) {
   nlohmann::ordered_json object{{"processor", here.machine.processor},
                                 {"cores", here.machine.threads},
                                 {"vectors", here.machine.vectors},
@@ -71,7 +47,7 @@ nlohmann::ordered_json to_json(const Device& device) {
           {"disk_in", device.disk_in}};
 }
 
-void print_here(const Here& here, const std::string& spill) {
+void print_here(const ThisMachine& here, const std::string& spill) {
   Summary summary;
   summary.row("processor", fmt::format("{}, {} core{}, {}", here.machine.processor, here.machine.threads,
                                        here.machine.threads == 1 ? "" : "s", here.machine.vectors));
@@ -92,7 +68,7 @@ void print_here(const Here& here, const std::string& spill) {
 
 void print_descriptions() {
   Table table({"--device", "memory", "host memory", "link GB/s", "duplex", "f32 TFLOP/s", "memory GB/s"});
-  for (const Device& device : devices())
+  for (const Device& device : list_devices())
     table.row({device.name, format_bytes(device.memory_bytes), format_bytes(device.host_bytes),
                fmt::format("{:.1f}", device.link_out / 1e9), duplex(device.full_duplex), fmt::format("{:.2f}", device.flops / 1e12),
                fmt::format("{:.0f}", device.bandwidth / 1e9)});
@@ -100,10 +76,10 @@ void print_descriptions() {
 }
 
 int show_devices(const Flags& flags) {
-  const Here here = measure(flags);
+  const ThisMachine here = measure_here(flags.common.machine, flags.spill);
   if (flags.common.json) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const Device& device : devices()) rows.push_back(to_json(device));
+    for (const Device& device : list_devices()) rows.push_back(to_json(device));
     fmt::print("{}\n", nlohmann::ordered_json{{"machine", to_json(here, flags.spill)}, {"rows", rows}}.dump(2));
     return kDone;
   }

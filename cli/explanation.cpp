@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "answer.h"
-#include "base/bytes.h"
+#include "outsize/text.h"
 #include "table.h"
 
 namespace outsize::cli {
@@ -50,7 +50,8 @@ void print_explanation(const Explanation& explanation) {
     summary.row("to recompute",
                 fmt::format("{}, op {} once", format_seconds(*explanation.recompute_seconds), explanation.producer));
   else
-    summary.row("to recompute", !explanation.producer.empty() ? "not possible: its op changes states" : "not possible: no op makes it");
+    summary.row("to recompute",
+                !explanation.producer.empty() ? "not possible: its op changes states" : "not possible: no op makes it");
   summary.row("at the peak", fmt::format("{}; the peak of {} live is at {}", explanation.live_at_peak ? "live" : "not live",
                                          format_bytes(explanation.peak_live_bytes), explanation.peak_at));
   summary.print();

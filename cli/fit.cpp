@@ -2,12 +2,12 @@
 #include <limits>
 
 #include "answer.h"
-#include "base/bytes.h"
-#include "base/say.h"
 #include "command.h"
 #include "flags.h"
 #include "outsize/outsize.h"
+#include "outsize/text.h"
 #include "progress.h"
+#include "say.h"
 #include "signals.h"
 #include "table.h"
 
@@ -38,7 +38,7 @@ std::vector<std::string> cells_of(const FitRow& found) {
 }
 
 void print_table(const Flags& flags, const FitReport& report) {
-  fmt::print("{}, {} on {}\n\n", flags.task.model.model, format_bytes(report.facts.budgets.device), report.facts.device);
+  fmt::print("{}, {} on {}\n\n", flags.task.model.name, format_bytes(report.facts.budgets.device), report.facts.device);
   Table table({"planner", "largest " + report.by, "peak", "step", "throughput", "missing for more"});
   for (const FitRow& row : report.rows) table.row(cells_of(row));
   table.print();
@@ -46,7 +46,7 @@ void print_table(const Flags& flags, const FitReport& report) {
 
 void print_rows(const Flags& flags, const FitReport& report) {
   Json object{{"fits", report.fits()},
-              {"model", flags.task.model.model},
+              {"model", flags.task.model.name},
               {"backend", report.facts.backend},
               {"device", report.facts.device},
               {"budget_bytes", report.facts.budgets.device},
@@ -74,9 +74,7 @@ void print_rows(const Flags& flags, const FitReport& report) {
 // The refusal that lacks the fewest bytes; nothing where nobody refused anything.
 const Refusal* nearest_of(const FitReport& report) {
   const FitRow* nearest = nullptr;
-  const auto missing = [](const FitRow& row) {
-    return row.row.missing_bytes().value_or(std::numeric_limits<std::int64_t>::max());
-  };
+  const auto missing = [](const FitRow& row) { return row.row.missing_bytes().value_or(std::numeric_limits<std::int64_t>::max()); };
   for (const FitRow& row : report.rows)
     if (row.row.refusal && (!nearest || missing(row) < missing(*nearest))) nearest = &row;
   return nearest ? &*nearest->row.refusal : nullptr;

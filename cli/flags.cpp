@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
-#include "base/text.h"
+#include "outsize/text.h"
+#include "say.h"
 
 namespace outsize::cli {
 
@@ -87,7 +87,7 @@ void add_model_flags(CLI::App& command, ModelRequest& flags) {
   const auto note = [&flags](CLI::Option* option) {
     option->each([&flags, name = option->get_name()](const std::string&) { flags.zoo_only.push_back(name); });
   };
-  command.add_option("MODEL", flags.model, "a model of the zoo (`outsize models`) or a graph file (*.graph)")
+  command.add_option("MODEL", flags.name, "a model of the zoo (`outsize models`) or a graph file (*.graph)")
       ->option_text("(required)");
   note(add_integer(command, "--batch", flags.options.batch, 1, "samples a step [8]"));
   note(command

@@ -106,8 +106,8 @@ class Formatter : public CLI::Formatter {
 
   std::string commands(const CLI::App& app) const {
     std::string text;
-    for (const CLI::App* command : app.get_subcommands({}))
-      text += fmt::format("  {:<10}{}\n", command->get_name(), command->get_description());
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App* each) { return !each->get_group().empty(); }))
+      text += fmt::format("  {:<12}{}\n", command->get_name(), command->get_description());
     return text.empty() ? "" : "\nCommands:\n" + text;
   }
 };

@@ -12,12 +12,11 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
-#include "outsize/budget.h"
-#include "base/say.h"
-#include "base/text.h"
 #include "command.h"
 #include "help.h"
-#include "ops/registry.h"
+#include "outsize/listings.h"
+#include "outsize/text.h"
+#include "say.h"
 
 namespace outsize::cli {
 namespace {
@@ -105,6 +104,12 @@ Examples:
   outsize devices
   outsize devices --spill . --json
 )"},
+    {"completion", "print the shell's completion of commands, flags and names (bash; zsh by bashcompinit)", add_completion,
+     R"(`make install` puts it where bash looks.
+
+Examples:
+  outsize completion > completion.bash
+)"},
     {"version", "print the version", add_version,
      R"(Examples:
   outsize version
@@ -185,11 +190,12 @@ void refuse_missing_values(const CLI::App& command) {
 int run(int argc, char** argv, bool json) {
   CLI::App app("Outsize trains deep networks that do not fit the device.", "outsize");
   app.allow_extras();
-  app.set_version_flag("--version", "outsize " OUTSIZE_VERSION, "print the version");
+  app.set_version_flag("--version", "outsize " + version(), "print the version");
   std::vector<std::pair<CLI::App*, Run>> commands;
   for (const Command& command : kCommands) {
     CLI::App* subcommand = app.add_subcommand(command.name, command.help);
     subcommand->allow_extras();
+    if (command.add == add_version) subcommand->group("");  // --version stands in the same list
     commands.emplace_back(subcommand, command.add(*subcommand));
     arrange_help(*subcommand, command.footer);
   }
@@ -205,7 +211,6 @@ int run(int argc, char** argv, bool json) {
   } catch (const CLI::ParseError& error) {
     refuse_line(app, error);
   }
-  register_ops();
   for (const auto& [subcommand, action] : commands) {
     if (!subcommand->parsed()) continue;
     refuse_extras(*subcommand, subcommand->remaining());

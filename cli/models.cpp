@@ -2,8 +2,7 @@
 
 #include "command.h"
 #include "flags.h"
-#include "model/zoo.h"
-#include "plan/planner.h"
+#include "outsize/listings.h"
 #include "table.h"
 
 namespace outsize::cli {
@@ -19,27 +18,27 @@ int print_list(const CommonFlags& flags, Json rows, const Summary& summary) {
   return kDone;
 }
 
-int list_models(const CommonFlags& flags) {
+int print_models(const CommonFlags& flags) {
   Json rows = Json::array();
   Summary summary;
-  for (const ModelEntry& entry : zoo()) {
-    rows.push_back({{"name", entry.name}, {"help", entry.help}});
-    summary.row(std::string(entry.name), std::string(entry.help));
+  for (const ModelInfo& model : list_models()) {
+    rows.push_back({{"name", model.name}, {"help", model.help}});
+    summary.row(model.name, model.help);
   }
   return print_list(flags, std::move(rows), summary);
 }
 
 // The planners, each with its options under it.
-int list_planners(const CommonFlags& flags) {
+int print_planners(const CommonFlags& flags) {
   Json rows = Json::array();
   Summary summary;
-  for (const Planner& planner : planners()) {
+  for (const PlannerInfo& planner : list_planners()) {
     Json options = Json::array();
-    summary.row(std::string(planner.name), std::string(planner.help));
-    for (const PlannerOption& option : planner.options) {
+    summary.row(planner.name, planner.help);
+    for (const PlannerInfo::Option& option : planner.options) {
       const bool has = !option.initial.empty();
       options.push_back({{"name", option.name},
-                         {"expects", expected_by(option)},
+                         {"expects", option.expects},
                          {"default", has ? Json(option.initial) : Json()},
                          {"help", option.help}});
       summary.row(fmt::format("  {}", option.name), fmt::format("  {}{}{}{}", option.words, option.words.empty() ? "" : ": ",
@@ -58,8 +57,8 @@ Run add_listing(CLI::App& command, int (*list)(const CommonFlags&)) {
 
 }  // namespace
 
-Run add_models(CLI::App& command) { return add_listing(command, list_models); }
+Run add_models(CLI::App& command) { return add_listing(command, print_models); }
 
-Run add_planners(CLI::App& command) { return add_listing(command, list_planners); }
+Run add_planners(CLI::App& command) { return add_listing(command, print_planners); }
 
 }  // namespace outsize::cli

@@ -1,11 +1,11 @@
 #include "answer.h"
-#include "base/bytes.h"
-#include "base/say.h"
 #include "command.h"
 #include "explanation.h"
 #include "flags.h"
 #include "outsize/outsize.h"
+#include "outsize/text.h"
 #include "progress.h"
+#include "say.h"
 #include "table.h"
 
 namespace outsize::cli {
@@ -28,9 +28,10 @@ void print_summary(const PlanReport& report) {
   summary.row("planner", row.name());
   summary.row("step", fmt::format("{} predicted on {}", format_seconds(row.step_seconds), report.facts.device));
   summary.row("profile", report.coverage.describe());
-  summary.row("beside keep", fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
-                                         static_cast<double>(row.peak_bytes.device) / static_cast<double>(yardstick.keep_peak_bytes),
-                                         format_bytes(yardstick.keep_peak_bytes)));
+  summary.row("beside keep",
+              fmt::format("{:.3f} of its time, {:.3f} of its {}", row.step_seconds / yardstick.keep_seconds,
+                          static_cast<double>(row.peak_bytes.device) / static_cast<double>(yardstick.keep_peak_bytes),
+                          format_bytes(yardstick.keep_peak_bytes)));
   const double bound = yardstick.bound_of(row.figures);
   summary.row("beside the bound", fmt::format("{:.3f} of {}", row.step_seconds / bound, format_seconds(bound)));
   summary.row("swapped", fmt::format("{} a step", format_bytes(row.figures.swapped_bytes)));
@@ -43,7 +44,7 @@ void print_summary(const PlanReport& report) {
 int run(Flags flags) {
   const bool json = flags.common.json;
   flags.task.machine = flags.common.machine;
-  expect_no_dump(json, flags.task.planning);
+  if (flags.explain.empty()) expect_no_dump(json, flags.task.planning);  // both are refused as both
   Progress progress(!json);
   const PlanReport report = plan(flags.task, progress.observer(), flags.explain);
   progress.clear();

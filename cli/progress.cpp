@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "base/say.h"
+#include "say.h"
 
 namespace outsize::cli {
 

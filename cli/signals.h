@@ -5,8 +5,8 @@
 
 namespace outsize::cli {
 
-// While it lives, SIGINT, SIGTERM and SIGHUP (the terminal is gone) are noted, for what runs to end soon; another one later ends the
-// process. SIGHUP that was ignored before, as by `nohup`, still is. A pipe that nobody reads any more ends nothing.
+// While it lives, SIGINT, SIGTERM and SIGHUP (the terminal is gone) are noted, for what runs to end soon; another one later ends
+// the process. SIGHUP that was ignored before, as by `nohup`, still is. A pipe that nobody reads any more ends nothing.
 class StopOnSignal {
  public:
   StopOnSignal();

@@ -28,11 +28,4 @@ std::string format_rate(double samples_per_second) {
                                    : fmt::format("{:.3g} samples/s", samples_per_second);
 }
 
-std::string format_seconds(double seconds) {
-  if (seconds >= 99.95) return fmt::format("{:.0f} s", seconds);
-  if (seconds >= 0.9995) return fmt::format("{:.3g} s", seconds);
-  if (seconds >= 0.9995e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return fmt::format("{:.3g} us", seconds * 1e6);
-}
-
 }  // namespace outsize::cli

@@ -29,7 +29,5 @@ class Table {
 
 // "1234 samples/s", "5.67 samples/s"
 std::string format_rate(double samples_per_second);
-// "1.23 s", "45.6 ms", "789 us"
-std::string format_seconds(double seconds);
 
 }  // namespace outsize::cli

@@ -2,12 +2,12 @@
 #include <numeric>
 
 #include "answer.h"
-#include "base/bytes.h"
-#include "base/say.h"
 #include "command.h"
 #include "flags.h"
 #include "outsize/outsize.h"
+#include "outsize/text.h"
 #include "progress.h"
+#include "say.h"
 #include "signals.h"
 #include "table.h"
 
@@ -98,8 +98,7 @@ void print_summary(const TrainingReport& report) {
     if (report.evaluation->correct5 > 0) text += fmt::format(", top five {:.1f} %", 100 * report.evaluation->accuracy5());
     summary.row("evaluation", text + fmt::format(" of {} samples", report.evaluation->samples));
   }
-  if (!report.stopped_by.empty())
-    summary.row("stopped", fmt::format("by {} after step {}", report.stopped_by, report.steps_made));
+  if (!report.stopped_by.empty()) summary.row("stopped", fmt::format("by {} after step {}", report.stopped_by, report.steps_made));
   const double total = computed + report.waited_seconds;
   summary.row("waited", fmt::format("{:.1f} % of the time for data", 100 * report.waited_seconds / std::max(total, 1e-9)));
   if (report.skipped > 0) summary.row("skipped", fmt::format("{} samples that could not be read", report.skipped));
@@ -213,7 +212,8 @@ Run add_train(CLI::App& command) {
   add_model_flags(command, flags->request.task.model);
   add_integer(command, "--steps", flags->request.steps, 1, fmt::format("training steps [{}]", kDefaultSteps));
   add_integer(command, "--epochs", flags->request.epochs, 1, "passes over --data, instead of --steps");
-  add_integer(command, "--accumulate", flags->request.accumulate, 1, "batches a step: their gradients are summed before the update [1]");
+  add_integer(command, "--accumulate", flags->request.accumulate, 1,
+              "batches a step: their gradients are summed before the update [1]");
   add_number(command, "--lr", flags->request.learning_rate.base, 0, "learning rate [0.01]");
   add_word(command, "--schedule", flags->request.schedule, {"constant", "step", "cosine"}, "how it goes on [constant]");
   add_integer(command, "--warm-up", flags->request.learning_rate.warm_up, 0, "steps in which it rises to --lr [0]");
@@ -243,7 +243,8 @@ Run add_train(CLI::App& command) {
                   "append a JSON line for each step and evaluation; where that fails, the run goes on and ends with status 2")
       ->type_name("FILE");
   command.add_option("--weights", flags->request.weights, "start from these parameters and states")->type_name("FILE.safetensors");
-  command.add_flag("--partial", flags->request.partial, "take those of --weights that fit the model; the others stay as initialised");
+  command.add_flag("--partial", flags->request.partial,
+                   "take those of --weights that fit the model; the others stay as initialised");
   command
       .add_option("--save", flags->request.save,
                   "write parameters and states at the end; takes the place of no file but a safetensors file")

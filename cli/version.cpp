@@ -2,14 +2,15 @@
 
 #include "command.h"
 #include "flags.h"
+#include "outsize/listings.h"
 
 namespace outsize::cli {
 
 void print_version(bool json) {
   if (json)
-    fmt::print("{}\n", nlohmann::ordered_json{{"version", OUTSIZE_VERSION}}.dump());
+    fmt::print("{}\n", nlohmann::ordered_json{{"version", version()}}.dump());
   else
-    fmt::print("outsize {}\n", OUTSIZE_VERSION);
+    fmt::print("outsize {}\n", version());
 }
 
 Run add_version(CLI::App& command) {

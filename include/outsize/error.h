@@ -4,7 +4,8 @@
 
 namespace outsize {
 
-// The user's mistake: a bad file, option or graph. The message says what was expected, what was found and what to do. Exit status 2.
+// The user's mistake: a bad file, option or graph. The message says what was expected, what was found and what to do. Exit
+// status 2.
 class UserError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -27,12 +27,12 @@ struct ModelOptions {
 
 // A model: a name of the zoo (`outsize models`) with its options, or a graph file (*.graph, or any path).
 struct ModelRequest {
-  std::string model;
+  std::string name;
   ModelOptions options = {};
   bool own_sizes = false;                  // every sample has its own extents
   std::vector<std::string> zoo_only = {};  // options that were given and that a graph file has no use for, as messages call them
 
-  bool is_file() const { return model.ends_with(".graph") || model.find('/') != std::string::npos; }
+  bool is_file() const { return name.ends_with(".graph") || name.find('/') != std::string::npos; }
 };
 
 }  // namespace outsize

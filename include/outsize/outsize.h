@@ -2,8 +2,10 @@
 
 #include "outsize/budget.h"
 #include "outsize/error.h"
+#include "outsize/listings.h"
 #include "outsize/reports.h"
 #include "outsize/requests.h"
+#include "outsize/text.h"
 
 // Outsize trains deep networks that do not fit the device: the same mathematics inside a budget in bytes, or a refusal before the
 // first step that says what lacks how many bytes. All functions throw UserError where a request makes no sense or a file cannot be
@@ -13,7 +15,8 @@ namespace outsize {
 // What the task comes to: its model, the device, the budgets in bytes.
 Facts describe(const Task& task, const Observer& observer = {});
 
-// Whether the task's planner fits the budget, and what its plan costs. `explain`: also what the plan does with the value of that name.
+// Whether the task's planner fits the budget, and what its plan costs. `explain`: also what the plan does with the value of that
+// name.
 PlanReport plan(const Task& task, const Observer& observer = {}, const std::string& explain = {});
 
 // What each planner, given as PlanningRequest::planner is, makes of the budget; all planners where none is named.

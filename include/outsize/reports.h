@@ -23,7 +23,7 @@ struct Facts {
   std::int64_t parameters = 0;  // elements
   std::string backend;
   std::int64_t threads = 0;
-  std::string device;         // that is predicted for
+  std::string device;          // that is predicted for
   bool device_is_host = true;  // its memory is the machine's
   Budgets budgets;
 };
@@ -77,10 +77,10 @@ struct Yardstick {
 struct PlanRow {
   std::string planner;  // its plain name
   std::vector<GivenOption> options;
-  std::string options_text;          // the same as given: "lb=2"
-  std::optional<Refusal> refusal;    // none where it fits
-  ByTier<std::int64_t> peak_bytes;   // of a refused one what the device would need, where that is known
-  double step_seconds = 0;           // predicted
+  std::string options_text;         // the same as given: "lb=2"
+  std::optional<Refusal> refusal;   // none where it fits
+  ByTier<std::int64_t> peak_bytes;  // of a refused one what the device would need, where that is known
+  double step_seconds = 0;          // predicted
   std::optional<double> plan_seconds;
   PlanFigures figures;
 
@@ -129,8 +129,8 @@ struct Explanation {
   std::int64_t plan_peak_bytes = 0;
   double step_seconds = 0;
   std::string value;
-  std::string type;  // "f32[8, 64, 56, 56]"
-  std::string role;  // "activation"
+  std::string type;      // "f32[8, 64, 56, 56]"
+  std::string role;      // "activation"
   std::string producer;  // the op that makes it; empty: it is there before the step
   std::string producer_kind;
   std::vector<std::string> producer_inputs;
@@ -153,7 +153,7 @@ struct Explanation {
 
 struct PlanReport {
   Facts facts;
-  std::string dumped;  // the text that PlanningRequest::dump asked for; then what follows is empty
+  std::string dumped;                      // the text that PlanningRequest::dump asked for; then what follows is empty
   std::optional<Explanation> explanation;  // where one was asked for
   PlanRow row;
   Yardstick yardstick;
@@ -174,8 +174,8 @@ struct Comparison {
 struct FitRow {
   PlanRow row;  // at the largest size that fits, or, where none does, the last refusal
   std::optional<std::variant<std::int64_t, double>> largest;
-  std::int64_t batch = 0;  // samples a step there
-  std::string model;       // of that size
+  std::int64_t batch = 0;          // samples a step there
+  std::string model;               // of that size
   std::int64_t missing_above = 0;  // bytes at the smallest size that is refused
   bool stopped = false;            // it was not asked of every size: that took too long, or the search was stopped
 
@@ -206,7 +206,7 @@ struct Score {
 
 // A step that was made.
 struct StepReport {
-  std::int64_t step = 0;  // steps made, those before a resumption included
+  std::int64_t step = 0;   // steps made, those before a resumption included
   std::int64_t steps = 0;  // that the run is to make
   std::int64_t first = 0;  // steps made before this run
   double loss = 0;
@@ -247,7 +247,7 @@ struct TrainingReport {
   std::int64_t process_peak_bytes = 0;
   std::int64_t outside_bytes = 0;  // of it: beside the plan
   std::optional<Score> evaluation;
-  std::string stopped_by;  // what Observer::stop said, "patience", or empty: all steps were made
+  std::string stopped_by;     // what Observer::stop said, "patience", or empty: all steps were made
   double waited_seconds = 0;  // for data
   std::int64_t skipped = 0;   // samples that could not be read
   std::string log_failure;    // lines of the log that were lost, and why; empty where none was
@@ -259,7 +259,7 @@ struct Observer {
   // What is going on, in the place of what was told before; empty where that is over.
   std::function<void(const std::string&)> progress;
   std::function<void(const StepReport&)> step;
-  // Asked after each step, or size: why it is to end now ("SIGINT"), or empty.
+  // Asked after each step has been told, or each size of fit(): why it is to end now ("SIGINT"), or empty.
   std::function<std::string()> stop;
   bool quiet = false;  // nothing is said on standard error but what went wrong
 

@@ -42,4 +42,11 @@ std::int64_t parse_bytes(std::string_view text, std::string_view what, std::int6
   return static_cast<std::int64_t>(std::llround(bytes));
 }
 
+std::string format_seconds(double seconds) {
+  if (seconds >= 99.95) return fmt::format("{:.0f} s", seconds);
+  if (seconds >= 0.9995) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 0.9995e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} us", seconds * 1e6);
+}
+
 }  // namespace outsize

@@ -1,13 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
-namespace outsize {
+#include "outsize/text.h"
 
-// "1.50 GiB", "12.0 MiB", "640 B": three significant digits, binary units.
-std::string format_bytes(std::int64_t bytes);
+namespace outsize {
 
 // "512MiB", "1.5GiB", "4096" (bytes) or "40%" (of `whole`). Throws UserError naming `what` (a flag, say) otherwise,
 // or for a percentage when `whole` is 0.

@@ -1,19 +1,17 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "outsize/text.h"
 
 namespace outsize {
 
 // The number of insertions, deletions and replacements of single characters, and of swaps of two neighbours, that turn `a` into
 // `b`.
 std::int64_t edit_distance(std::string_view a, std::string_view b);
-
-// "; did you mean 'conv2d'?" with the candidate nearest to `name`, or the shortest that begins with it; "" when none is near.
-std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates);
 
 // `text`, which came from a file, in quotes as a message shows it: on one line, unprintable bytes as \xNN, cut where it is long.
 std::string in_quotes(std::string_view text);
@@ -50,9 +48,5 @@ class LineCursor {
 
   std::string_view rest_;
 };
-
-// The whole of `text` as a number, as false when it is none.
-bool parse_integer(std::string_view text, std::int64_t& number);
-bool parse_number(std::string_view text, double& number);
 
 }  // namespace outsize

@@ -8,31 +8,10 @@
 #include <unordered_set>
 
 #include "ops/kernel.h"
+#include "outsize/devices.h"
 #include "outsize/reports.h"
 
 namespace outsize {
-
-// A device as a planner sees it. Rates in bytes (or operations) a second.
-struct Device {
-  std::string name = "cpu";
-  std::int64_t memory_bytes = 0;
-  std::int64_t host_bytes = 0;
-  double flops = 1e11;
-  double bandwidth = 2e10;  // device memory, read and written
-  double link_out = 1e10;   // device → host
-  double link_in = 1e10;    // host → device
-  bool full_duplex = true;  // both directions at once at full rate
-  double disk_out = 1e9;
-  double disk_in = 1e9;
-  double host_bandwidth = 0;     // host memory, read and written by the host's processor; 0: it is the device's own
-  double launch_seconds = 2e-6;  // fixed price of one instruction
-  // How many times longer a kernel takes while a copy runs beside it, and a copy beside a kernel; 1: they share nothing.
-  double kernel_overlap = 1;
-  double copy_overlap = 1;
-
-  // Whether its memory is the host's own, and the same processors work in both.
-  bool is_host() const { return host_bandwidth == 0; }
-};
 
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.
 std::string signature(const Call& call);

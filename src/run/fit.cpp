@@ -47,7 +47,7 @@ Axis batch_axis(const ModelRequest& flags, const Dims& x_shape) {
 // seen from its own size.
 Axis image_axis(const ModelRequest& flags, const Dims& x_shape) {
   constexpr std::int64_t kLargestStep = 256;
-  if (x_shape.rank() < 4) user_error("--by image: {} takes {}, not images", flags.model, to_string(without_first(x_shape)));
+  if (x_shape.rank() < 4) user_error("--by image: {} takes {}, not images", flags.name, to_string(without_first(x_shape)));
   const std::int64_t own = x_shape[2];
   const auto sides = [&flags, x_shape](std::int64_t first, std::int64_t step) {
     const auto side = [first, step](std::int64_t number) { return first + step * (number - 1); };
@@ -93,7 +93,7 @@ std::pair<std::string, std::int64_t> family_of(std::string_view name) {
 
 // Models of one family differ in the number of layers that is in their names.
 Axis depth_axis(const ModelRequest& flags) {
-  const auto entry = std::ranges::find(zoo(), flags.model, &ModelEntry::name);
+  const auto entry = std::ranges::find(zoo(), flags.name, &ModelEntry::name);
   std::vector<std::string> family;
   if (entry != zoo().end())
     for (const ModelEntry& other : zoo())
@@ -101,7 +101,7 @@ Axis depth_axis(const ModelRequest& flags) {
           family_of(other.name).first == family_of(entry->name).first)
         family.emplace_back(other.name);
   if (family.size() < 2)
-    user_error("--by depth: {} is of no family whose names count their layers, as those of resnet18 to resnet152 do", flags.model);
+    user_error("--by depth: {} is of no family whose names count their layers, as those of resnet18 to resnet152 do", flags.name);
   std::ranges::sort(family, {}, [](const std::string& name) { return family_of(name).second; });
   const auto members = static_cast<std::int64_t>(family.size());
   const auto name_of_member = [family](std::int64_t number) { return family[static_cast<std::size_t>(number - 1)]; };
@@ -109,7 +109,7 @@ Axis depth_axis(const ModelRequest& flags) {
           .model =
               [&flags, name_of_member](std::int64_t number) {
                 ModelRequest deeper = flags;
-                deeper.model = name_of_member(number);
+                deeper.name = name_of_member(number);
                 return load_model(deeper);
               },
           .start = members,

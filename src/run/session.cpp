@@ -20,17 +20,17 @@
 namespace outsize {
 
 Graph load_model(const ModelRequest& request) {
-  if (request.model.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
+  if (request.name.empty()) user_error("expected a MODEL: a name of the zoo (`outsize models`) or a graph file");
   if (!request.is_file()) {
-    Graph graph = build_model(request.model, request.options);
+    Graph graph = build_model(request.name, request.options);
     if (std::ranges::count(request.zoo_only, "--classes") > 0 && !graph.find_value("labels"))
       user_error("--classes does not apply: {} has no labels; its loss is the mean squared error", graph.name);
     return graph;
   }
   if (!request.zoo_only.empty())
     user_error("{}: applies to models of the zoo; the shapes and types of {} are those in the file", request.zoo_only.front(),
-               request.model);
-  return parse_network(read_text(request.model), request.model);
+               request.name);
+  return parse_network(read_text(request.name), request.name);
 }
 
 Graph load_model(const ModelRequest& request, const Dims& x_shape) {
@@ -85,7 +85,8 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
   const Graph& graph = session.training.graph;
 
   const DType dtype = graph.value(session.training.loss).type.dtype;
-  session.threads = task.machine.threads > 0 ? task.machine.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
+  session.threads =
+      task.machine.threads > 0 ? task.machine.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   const std::string backend = !task.machine.backend.empty() ? task.machine.backend : dtype == DType::f64 ? "reference" : "cpu";
   session.backend = make_backend(backend, static_cast<int>(session.threads));
   if (!session.backend->supports(dtype))

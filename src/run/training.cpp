@@ -75,7 +75,7 @@ void check_distinct(const TrainingRequest& request) {
     const std::string& path;
     bool written;
   };
-  const std::string model = request.task.model.is_file() ? request.task.model.model : std::string();
+  const std::string model = request.task.model.is_file() ? request.task.model.name : std::string();
   const File files[]{{"--save", request.save, true},
                      {"--save-gradients", request.save_gradients, true},
                      {"--log", request.log, true},

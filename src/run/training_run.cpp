@@ -31,7 +31,8 @@ std::string content_of(const Dataset& dataset) {
 }
 
 // Everything that the steps depend on besides the model and the seed: a checkpoint is of a run with the same.
-RunState::Settings settings_of(const TrainingRequest& request, const Loader& loader, const Loader* eval_loader, std::int64_t steps) {
+RunState::Settings settings_of(const TrainingRequest& request, const Loader& loader, const Loader* eval_loader,
+                               std::int64_t steps) {
   const TrainingOptions& training = request.task.training;
   const LearningRate& rate = request.learning_rate;
   RunState::Settings settings{
@@ -47,7 +48,8 @@ RunState::Settings settings_of(const TrainingRequest& request, const Loader& loa
       {"--schedule", request.schedule},
       {"--warm-up", fmt::format("{}", rate.warm_up)},
       {"--patience", fmt::format("{}", request.patience)},
-      {"--dropout", request.task.model.options.dropout < 0 ? "as published" : fmt::format("{}", request.task.model.options.dropout)},
+      {"--dropout",
+       request.task.model.options.dropout < 0 ? "as published" : fmt::format("{}", request.task.model.options.dropout)},
       {"--label-smoothing", fmt::format("{}", request.task.model.options.label_smoothing)},
   };
   const auto add = [&](const char* flag, const auto& value) { settings.emplace_back(flag, fmt::format("{}", value)); };
@@ -260,15 +262,16 @@ void TrainingRun::run() {
     object["samples"] = trainer_.score().samples;
     object["seconds"] = trainer_.step_seconds();
     log_.write(object);
-    if (observer_.stop) stopped_by = observer_.stop();
     const bool due = request_.eval_every > 0 && made % request_.eval_every == 0;
-    const bool last = made == steps_ || !stopped_by.empty();
+    const bool last = made == steps_;
     if (eval_loader_ && (due || last)) evaluate(made);
     if (due) note_best(made);
+    report(made, loss);
+    if (observer_.stop) stopped_by = observer_.stop();
+    if (eval_loader_ && !stopped_by.empty() && !due && !last) evaluate(made);
     if (request_.patience > 0 && state_.stale >= request_.patience && stopped_by.empty()) stopped_by = "patience";
     if (saves && (last || !stopped_by.empty() || (request_.checkpoint_every > 0 && made % request_.checkpoint_every == 0)))
       save_checkpoint();
-    report(made, loss);
   }
   observer_.show("");
   say_why_it_stopped();

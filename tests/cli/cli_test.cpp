@@ -738,7 +738,8 @@ output loss
       write_png(path(kind + "/" + std::to_string(i) + ".png"),
                 Pixels::make(40, 32, 3, [i](int row, int column, int channel) { return 9 * row + 5 * column * channel + 40 * i; }));
   }
-  for (const std::string command : {"train", "plan", "compare", "fit", "models", "planners", "ops", "devices", "version"}) {
+  for (const std::string command :
+       {"train", "plan", "compare", "fit", "models", "planners", "ops", "devices", "completion", "version"}) {
     const std::string help = run(command + " --help").out;
     EXPECT_TRUE(help.starts_with("Usage: outsize " + command)) << help;
     std::istringstream lines(help.substr(std::min(help.find("Examples:\n"), help.size())));
