@@ -13,6 +13,13 @@ bool is_blocked(const StorageRule& rule, Format format, int rank) {
   return format == Format::map && rule.channel_block > 1 && rank > kChannels;
 }
 
+bool is_channels_last(const StorageRule& rule, Format format, int rank) {
+  return format == Format::map && rule.channels_last && rank > kChannels;
+}
+
+// The dimension of a value that is axis i of N D? H W C.
+constexpr int dimension_of(int i, int rank) { return i < kChannels ? i : i == rank - 1 ? kChannels : i + 1; }
+
 constexpr std::int64_t blocks_of(std::int64_t channels, std::int64_t block) { return (channels + block - 1) / block; }
 
 // The extents of a box's axes as they lie in memory, outermost first.
@@ -23,6 +30,11 @@ struct StoredAxes {
 
 StoredAxes stored_axes(const StorageRule& rule, Format format, const Dims& box_shape) {
   StoredAxes axes;
+  if (is_channels_last(rule, format, box_shape.rank())) {
+    axes.count = box_shape.rank();
+    for (int i = 0; i < axes.count; ++i) axes.extent[static_cast<std::size_t>(i)] = box_shape[dimension_of(i, axes.count)];
+    return axes;
+  }
   const bool blocked = is_blocked(rule, format, box_shape.rank());
   for (int i = 0; i < box_shape.rank(); ++i)
     axes.extent[static_cast<std::size_t>(axes.count++)] =
@@ -45,8 +57,15 @@ std::int64_t stored_bytes(const StorageRule& rule, const ValueType& type, const 
 }
 
 std::int64_t stored_offset(const StorageRule& rule, Format format, const Box& box, const Dims& position) {
-  const bool blocked = is_blocked(rule, format, box.rank());
   std::int64_t offset = 0;
+  if (is_channels_last(rule, format, box.rank())) {
+    for (int i = 0; i < box.rank(); ++i) {
+      const int dim = dimension_of(i, box.rank());
+      offset = offset * box.extent(dim) + position[dim] - box.lo[dim];
+    }
+    return offset;
+  }
+  const bool blocked = is_blocked(rule, format, box.rank());
   for (int i = 0; i < box.rank(); ++i) {
     const std::int64_t index = position[i] - box.lo[i];
     if (blocked && i == kChannels)

@@ -11,8 +11,10 @@ namespace outsize {
 // is stored as if it were a whole value of the box's shape.
 //   channel_block 1:  N C D? H W
 //   channel_block b:  N ⌈C/b⌉ D? H W b, the channels past C are zeros
+//   channels_last:    N D? H W C; the block is 1
 struct StorageRule {
   std::int64_t channel_block = 1;
+  bool channels_last = false;
 
   bool operator==(const StorageRule&) const = default;
 };

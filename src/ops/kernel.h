@@ -28,10 +28,11 @@ struct KernelRun {
   std::span<const Box> in_boxes;
   std::span<const Box> out_boxes;
   Box owned;
+  void* queue = nullptr;  // the stream of the card that the work is put into; null where it is done when run() returns
 };
 
 // A prepared call. It owns no device memory: its workspace is booked by the plan and received at run time. run() allocates
-// nothing of its own.
+// nothing of its own, and where there is a queue it reads no memory of the device itself: what the work depends on, it reads there.
 class Kernel {
  public:
   virtual ~Kernel() = default;

@@ -10,6 +10,7 @@ namespace outsize {
 //   op.cpp         void define_X(OpList&)            shape, gradient, boxes, cost, in-place rule
 //   reference.cpp  void reference_X(KernelTable&)    the executable definition, f32 and f64
 //   cpu.cpp        void cpu_X(KernelTable&)          the fast one, f32
+//   cuda.cu        void cuda_X(KernelTable&)         block programs, in f32: kernels of the card, and the same as loops of the host
 //   cases.h        OpCases cases_X()                 what tests and benchmarks run
 // (clang-format off: one a line)
 // clang-format off
@@ -68,8 +69,11 @@ using OpList = std::vector<const OpDef*>;
 // Makes every OpDef known to find_op_def(). Call once at start; calling again does nothing.
 void register_ops();
 
-// The kernels of the backends. cpu_kernels() exists only in builds with oneDNN.
+// The kernels of the backends. cpu_kernels() exists only in builds with oneDNN, cuda_kernels() only in those with CUDA;
+// cuda_host_kernels() are the same block programs as loops of the host.
 KernelTable reference_kernels();
 KernelTable cpu_kernels();
+KernelTable cuda_kernels();
+KernelTable cuda_host_kernels();
 
 }  // namespace outsize

@@ -8,6 +8,7 @@
 
 #include "../close.h"
 #include "ops/combine.h"
+#include "ops/cuda/block.h"
 #include "ops/reference_support.h"
 #include "ops/registry.h"
 #if __has_include("ops/cpu_support.h")
@@ -157,6 +158,10 @@ const std::vector<Backend>& backends() {
     for (std::int64_t block : {8, 16})
       list.push_back({fmt::format("cpu_block{}", block), &cpu, DType::f32, {block}, 1e-5, block == cpu_storage().channel_block});
 #endif
+    static const KernelTable cuda_host = cuda_host_kernels();
+    const StorageRule channels_last{.channels_last = true};
+    list.push_back({"cuda_host", &cuda_host, DType::f32, channels_last, 1e-5, false});
+    list.push_back({"cuda_host_backwards", &cuda_host, DType::f32, channels_last, 1e-5, false, true});
     return list;
   }();
   return all;
@@ -206,6 +211,7 @@ std::vector<Tensor> run_op(const Backend& backend, const OpSite& site, const std
   }
 
   const Piece workspace(kernel->workspace_bytes());
+  emulated::emulation_runs_backwards() = backend.backwards;
   kernel->run({in, out, workspace.data(), boxes.in, boxes.out, invocation.owned});
 
   const std::string what = fmt::format("{} of op {} ({}) on {}", kernel->name(), site.op.name, site.op.def->kind(), backend.name);

@@ -50,6 +50,8 @@ struct Backend {
   double box_tolerance = 1e-5;
   // False for a layout the backend does not use on this machine by itself: an op that it refuses there is passed over.
   bool every_op = true;
+  // Block programs run from the last block and thread to the first: what depends on their order differs.
+  bool backwards = false;
 };
 
 // Everything that is checked.

@@ -1,0 +1,281 @@
+#include "ops/cuda/each.h"
+#include "ops/cuda/moments.h"
+#include "ops/cuda/reduce.h"
+
+// Statistics are whole values [rows, C]; the maps of a call may hold a range of the channels only, which begins at `first`.
+namespace outsize::OUTSIZE_PLACE {
+namespace {
+
+constexpr int kResidual = 4;
+constexpr int kChannelDim = 1;
+
+// Rows count, mean and M2 of `channels` channels.
+struct StatsEnd {
+  double* stats;
+  std::int64_t channels;
+  OUTSIZE_BOTH void finish(int channel, const MomentsPartial& partial) const {
+    stats[channel] = partial.count;
+    stats[channels + channel] = partial.mean;
+    stats[2 * channels + channel] = partial.m2;
+  }
+};
+
+struct Finalize {
+  const double* stats;
+  double* moments;
+  std::int64_t channels;
+  double eps;
+  OUTSIZE_BOTH void operator()(std::int64_t c) const {
+    moments[c] = stats[channels + c];
+    moments[channels + c] = 1 / sqrt(stats[2 * channels + c] / stats[c] + eps);
+  }
+};
+
+struct Running {
+  const float* mean;
+  const float* var;
+  double* moments;
+  std::int64_t channels;
+  double eps;
+  OUTSIZE_BOTH void operator()(std::int64_t c) const {
+    moments[c] = mean[c];
+    moments[channels + c] = 1 / sqrt(static_cast<double>(var[c]) + eps);
+  }
+};
+
+struct Update {
+  const float* mean;
+  const float* var;
+  const double* stats;
+  float* new_mean;
+  float* new_var;
+  std::int64_t channels;
+  double momentum;
+  OUTSIZE_BOTH void operator()(std::int64_t c) const {
+    const double unbiased = stats[2 * channels + c] / (stats[c] - 1);
+    new_mean[c] = static_cast<float>((1 - momentum) * mean[c] + momentum * stats[channels + c]);
+    new_var[c] = static_cast<float>((1 - momentum) * var[c] + momentum * unbiased);
+  }
+};
+
+// y = (x − mean) · scale + shift, where the mean's rounding to f32 is in the shift.
+template <bool kHasResidual, bool kRelu>
+struct Apply {
+  static constexpr int kInputs = kHasResidual ? 2 : 1;
+  struct Factors {
+    float mean, scale, shift;
+  };
+  const double* moments;
+  const float* gamma;
+  const float* beta;
+  std::int64_t channels, first;
+
+  OUTSIZE_BOTH Factors factors(int channel) const {
+    const std::int64_t c = first + channel;
+    const double exact = moments[c], scale = moments[channels + c] * gamma[c];
+    const float mean = static_cast<float>(exact);
+    return {mean, static_cast<float>(scale), static_cast<float>(beta[c] - (exact - mean) * scale)};
+  }
+  OUTSIZE_BOTH float operator()(const float* x, const Factors& factors) const {
+    float y = (x[0] - factors.mean) * factors.scale + factors.shift;
+    if (kHasResidual) y += x[1];
+    return kRelu && y < 0 ? 0.0f : y;
+  }
+};
+
+struct GradSums {
+  double total = 0;     // Σ dy
+  double weighted = 0;  // Σ dy · (x − mean), of the mean in f32
+  OUTSIZE_BOTH void merge(const GradSums& other) {
+    total += other.total;
+    weighted += other.weighted;
+  }
+};
+
+// From dy and x.
+struct GradStats {
+  static constexpr int kInputs = 2;
+  struct Factors {
+    float mean;
+  };
+  using Partial = GradSums;
+  struct Run {
+    float total, weighted;
+    OUTSIZE_BOTH void start(float) { total = weighted = 0; }
+    OUTSIZE_BOTH void add(const float* x, const Factors& factors) {
+      total += x[0];
+      weighted += x[0] * (x[1] - factors.mean);
+    }
+    OUTSIZE_BOTH void into(GradSums& sums, int) const { sums.merge({total, weighted}); }
+  };
+  const double* mean;
+  OUTSIZE_BOTH Factors factors(int channel) const { return {static_cast<float>(mean[channel])}; }
+};
+
+struct GradStatsEnd {
+  double* sums;
+  const double* moments;  // both from the first channel of the call on
+  std::int64_t channels;
+  OUTSIZE_BOTH void finish(int c, const GradSums& found) const {
+    const double drift = moments[c] - static_cast<float>(moments[c]);
+    sums[c] = found.total;
+    sums[channels + c] = (found.weighted - drift * found.total) * moments[channels + c];
+  }
+};
+
+// dx = scale · dy − (shift + (x − mean) · slope); the second term, which stands for the whole batch, inside the owned box only.
+template <bool kOwnsAll>
+struct GradApply {
+  static constexpr int kInputs = 2;
+  struct Factors {
+    float mean, scale, shift, slope;
+  };
+  const double* moments;
+  const double* sums;
+  const float* gamma;
+  std::int64_t channels, first;
+  double count;  // elements a channel of the whole value
+  OwnedBox owned;
+
+  OUTSIZE_BOTH Factors factors(int channel) const {
+    const std::int64_t c = first + channel;
+    const double inv_std = moments[channels + c], scale = inv_std * gamma[c];
+    const double slope = scale * sums[channels + c] * inv_std / count;
+    const float mean = static_cast<float>(moments[c]);
+    return {mean, static_cast<float>(scale), static_cast<float>(scale * sums[c] / count + (mean - moments[c]) * slope),
+            static_cast<float>(slope)};
+  }
+  OUTSIZE_BOTH float operator()(const float* x, const Factors& f) const requires kOwnsAll {
+    return f.scale * x[0] - (f.shift + (x[1] - f.mean) * f.slope);
+  }
+  OUTSIZE_BOTH float operator()(const float* x, const Factors& f, Place place) const requires(!kOwnsAll) {
+    const float own = f.scale * x[0];
+    return owned.holds(place) ? own - (f.shift + (x[1] - f.mean) * f.slope) : own;
+  }
+};
+
+struct GradParams {
+  const double* sums;
+  float* dgamma;
+  float* dbeta;
+  std::int64_t channels;
+  OUTSIZE_BOTH void operator()(std::int64_t c) const {
+    dgamma[c] = static_cast<float>(sums[channels + c]);
+    dbeta[c] = static_cast<float>(sums[c]);
+  }
+};
+
+// A reduction of the maps of a call to a statistic [rows, C], of which channels that the call has not are zeros.
+template <class A, class Run>
+std::unique_ptr<Kernel> make_statistic(const Call& call, const StorageRule& storage, Run run) {
+  expect_card_call(call, storage);
+  if (has_empty_input(call)) return make_zeros(call, storage);
+  const ReduceShape shape{1, input_sheet(call, 0), 1};
+  const std::int64_t channels = call.site.in(0).shape[kChannelDim], bytes = call.site.out(0).elements() * size_of(DType::f64);
+  return make_kernel("reduce", reduce_workspace<A>(shape), [=](const KernelRun& kernel_run) {
+    if (shape.sheet.channels < channels) fill_zero(kernel_run.out[0], bytes, kernel_run.queue);
+    run(kernel_run, shape, channels, kernel_run.in_boxes[0].lo[kChannelDim]);
+  });
+}
+
+std::unique_ptr<Kernel> make_stats(const Call& call, const StorageRule& storage) {
+  return make_statistic<
+      Moments>(call, storage, [](const KernelRun& run, const ReduceShape& shape, std::int64_t channels, std::int64_t first) {
+    run_reduce(Moments(), StatsEnd{out<double>(run, 0) + first, channels}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
+  });
+}
+
+std::unique_ptr<Kernel> make_grad_stats(const Call& call, const StorageRule& storage) {
+  return make_statistic<GradStats>(call, storage,
+                                   [](const KernelRun& run, const ReduceShape& shape, std::int64_t channels, std::int64_t first) {
+                                     const double* const moments = in<double>(run, 2) + first;
+                                     run_reduce(GradStats{moments}, GradStatsEnd{out<double>(run, 0) + first, moments, channels},
+                                                {in<float>(run, 0), in<float>(run, 1)}, shape, run.workspace, run.queue);
+                                   });
+}
+
+std::unique_ptr<Kernel> make_finalize(const Call& call, const StorageRule&) {
+  const std::int64_t channels = call.site.in(0).shape[1];
+  const double eps = call.site.number("eps");
+  return make_kernel("each", 0, [=](const KernelRun& run) {
+    run_each(Finalize{in<double>(run, 0), out<double>(run, 0), channels, eps}, channels, run.queue);
+  });
+}
+
+std::unique_ptr<Kernel> make_running(const Call& call, const StorageRule& storage) {
+  expect_card_call(call, storage);
+  const std::int64_t channels = call.site.in(0).shape[0];
+  const double eps = call.site.number("eps");
+  return make_kernel("each", 0, [=](const KernelRun& run) {
+    run_each(Running{in<float>(run, 0), in<float>(run, 1), out<double>(run, 0), channels, eps}, channels, run.queue);
+  });
+}
+
+std::unique_ptr<Kernel> make_update(const Call& call, const StorageRule& storage) {
+  expect_card_call(call, storage);
+  const std::int64_t channels = call.site.in(0).shape[0];
+  const double momentum = call.site.number("momentum");
+  return make_kernel("each", 0, [=](const KernelRun& run) {
+    run_each(Update{in<float>(run, 0), in<float>(run, 1), in<double>(run, 2), out<float>(run, 0), out<float>(run, 1), channels,
+                    momentum},
+             channels, run.queue);
+  });
+}
+
+template <bool kHasResidual, bool kRelu>
+std::unique_ptr<Kernel> make_apply_as(const Call& call, const StorageRule& storage) {
+  using F = Apply<kHasResidual, kRelu>;
+  std::array<int, F::kInputs> inputs{0};
+  if constexpr (kHasResidual) inputs[1] = kResidual;
+  const std::int64_t channels = call.site.in(0).shape[kChannelDim];
+  return make_map_kernel<F>(call, storage, inputs, [=](const KernelRun& run) {
+    return F{in<double>(run, 1), in<float>(run, 2), in<float>(run, 3), channels, run.in_boxes[0].lo[kChannelDim]};
+  });
+}
+
+std::unique_ptr<Kernel> make_apply(const Call& call, const StorageRule& storage) {
+  const bool relu = call.site.word("activation") == "relu";
+  if (call.site.inputs() > kResidual)
+    return relu ? make_apply_as<true, true>(call, storage) : make_apply_as<true, false>(call, storage);
+  return relu ? make_apply_as<false, true>(call, storage) : make_apply_as<false, false>(call, storage);
+}
+
+std::unique_ptr<Kernel> make_grad_apply(const Call& call, const StorageRule& storage) {
+  expect_card_call(call, storage);
+  const Sheet sheet = output_sheet(call, 0);
+  const Dims& shape = call.site.in(0).shape;
+  const std::int64_t channels = shape[kChannelDim];
+  const double count = static_cast<double>(shape.product() / channels);
+  return make_kernel("map", 0, [=](const KernelRun& run) {
+    const Box& box = run.in_boxes[0];
+    const auto start = [&]<bool kOwnsAll>() {
+      run_map(GradApply<kOwnsAll>{in<double>(run, 2), in<double>(run, 3), in<float>(run, 4), channels, box.lo[kChannelDim], count,
+                                  OwnedBox(box, run.owned)},
+              {in<float>(run, 0), in<float>(run, 1)}, out<float>(run, 0), sheet, run.queue);
+    };
+    run.owned.contains(box) ? start.template operator()<true>() : start.template operator()<false>();
+  });
+}
+
+std::unique_ptr<Kernel> make_grad_params(const Call& call, const StorageRule& storage) {
+  expect_card_call(call, storage);
+  const std::int64_t channels = call.site.in(0).shape[1];
+  return make_kernel("each", 0, [=](const KernelRun& run) {
+    run_each(GradParams{in<double>(run, 0), out<float>(run, 0), out<float>(run, 1), channels}, channels, run.queue);
+  });
+}
+
+}  // namespace
+
+void cuda_batch_norm(KernelTable& table) {
+  table.add("batch_norm_stats", make_stats);
+  table.add("batch_norm_finalize", make_finalize);
+  table.add("batch_norm_running", make_running);
+  table.add("batch_norm_update", make_update);
+  table.add("batch_norm_apply", make_apply);
+  table.add("batch_norm_grad_stats", make_grad_stats);
+  table.add("batch_norm_grad_apply", make_grad_apply);
+  table.add("batch_norm_grad_params", make_grad_params);
+}
+
+}  // namespace outsize::OUTSIZE_PLACE

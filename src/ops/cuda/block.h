@@ -1,0 +1,220 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+
+// Block programs. The files cuda.cu of the op folders are compiled twice: by nvcc, where a block program runs as a kernel on the
+// card, and by the host compiler, where it runs as loops (the backend cuda-host). All that they define lies in a namespace of its
+// own for each: `card` or `emulated`.
+#if defined(__CUDACC__)
+#include <cuda_runtime.h>
+#define OUTSIZE_BOTH __host__ __device__
+#define OUTSIZE_PLACE card
+#define OUTSIZE_UNROLL _Pragma("unroll")
+#else
+#define OUTSIZE_BOTH
+#define OUTSIZE_PLACE emulated
+#define OUTSIZE_UNROLL
+#endif
+
+namespace outsize::OUTSIZE_PLACE {
+
+// V elements that are loaded and stored as one.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Vector {
+  T of[V];
+};
+
+// Ends the program with a message where a card would end it with an error.
+inline OUTSIZE_BOTH void expect_aligned([[maybe_unused]] const void* pointer, [[maybe_unused]] std::size_t bytes) {
+#if !defined(__CUDA_ARCH__)
+  if (reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0) return;
+  std::fprintf(stderr, "a block program loads or stores %zu bytes at an address that is no multiple of it\n", bytes);
+  std::abort();
+#endif
+}
+
+template <int V, class T>
+OUTSIZE_BOTH Vector<T, V> load(const T* from) {
+  expect_aligned(from, sizeof(Vector<T, V>));
+  return *reinterpret_cast<const Vector<T, V>*>(from);
+}
+
+template <int V, class T>
+OUTSIZE_BOTH void store(T* to, const Vector<T, V>& vector) {
+  expect_aligned(to, sizeof(Vector<T, V>));
+  *reinterpret_cast<Vector<T, V>*>(to) = vector;
+}
+
+// Whether vectors of V elements may be loaded from all of these addresses.
+template <int V, class... Pointers>
+bool aligned(Pointers... pointers) {
+  return ((reinterpret_cast<std::uintptr_t>(pointers) % (sizeof(*pointers) * V) == 0) && ...);
+}
+
+// Quotients and remainders of numbers below 2^31 by a fixed divisor from 1 to 2^31, without a division (Granlund and Montgomery,
+// 1994: multiply by a rounded-up reciprocal, then shift).
+class Divide {
+ public:
+  Divide() : Divide(1) {}
+  explicit Divide(std::int64_t by) : by_(static_cast<std::uint32_t>(by)) {
+    while ((std::uint64_t{1} << shift_) < by_) ++shift_;
+    const std::uint64_t above = (std::uint64_t{1} << shift_) - by_;
+    factor_ = static_cast<std::uint32_t>((above << 32) / by_ + 1);
+  }
+  OUTSIZE_BOTH std::uint32_t by() const { return by_; }
+  OUTSIZE_BOTH std::uint32_t quotient(std::uint32_t n) const {
+#if defined(__CUDA_ARCH__)
+    return (__umulhi(n, factor_) + n) >> shift_;
+#else
+    return static_cast<std::uint32_t>((((std::uint64_t{n} * factor_) >> 32) + n) >> shift_);
+#endif
+  }
+
+ private:
+  std::uint32_t factor_ = 0;
+  std::uint32_t by_;
+  int shift_ = 0;
+};
+
+// Blocks along x and y, and the bytes of memory that the threads of a block share.
+struct Grid {
+  std::int64_t x = 1;
+  std::int64_t y = 1;
+  std::int64_t shared = 0;
+};
+
+// The most bytes that a block may share on every card.
+inline constexpr std::int64_t kMostShared = 48 << 10;
+
+// A block program is a function object body(block). Threads of the block meet at the end of each(f), which calls f(thread) for all
+// of them; last(f) is the same where nothing comes after. What a thread keeps from one meeting to the next is an Own<T>, what
+// others see lies in shared(). There is no other way to communicate: no atomics, no shuffles.
+//
+// A body has   static constexpr int kThreads         threads a block
+//              static constexpr int kBlocks          blocks that should find room on a multiprocessor
+//              template <class Block> OUTSIZE_BOTH void operator()(Block& block) const
+#if defined(__CUDACC__)
+
+class Block {
+ public:
+  template <class T>
+  struct Own {
+    T value;
+    __device__ T& operator[](int) { return value; }
+  };
+  __device__ std::int64_t x() const { return blockIdx.x; }
+  __device__ std::int64_t y() const { return blockIdx.y; }
+  __device__ std::int64_t blocks_along_x() const { return gridDim.x; }
+  template <class F>
+  __device__ void each(F&& f) {
+    f(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
+  template <class F>
+  __device__ void last(F&& f) {
+    f(static_cast<int>(threadIdx.x));
+  }
+  __device__ std::byte* shared() {
+    extern __shared__ __align__(16) std::byte memory[];
+    return memory;
+  }
+};
+
+template <class Body>
+__global__ void __launch_bounds__(Body::kThreads, Body::kBlocks) run_on_card(const __grid_constant__ Body body) {
+  Block block;
+  body(block);
+}
+
+// The multiprocessors of the card in use.
+inline int multiprocessors() {
+  static const int count = [] {
+    int device = 0, found = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+      user_error("there is no CUDA device that can be used");
+    return found;
+  }();
+  return count;
+}
+
+// Puts a block program into the stream `queue`.
+template <class Body>
+void launch(const Body& body, const Grid& grid, void* queue) {
+  OUTSIZE_CHECK(grid.x >= 1 && grid.x < (std::int64_t{1} << 31) && grid.y >= 1 && grid.y < 65536 && grid.shared <= kMostShared);
+  run_on_card<<<dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)), Body::kThreads,
+                static_cast<std::size_t>(grid.shared), static_cast<cudaStream_t>(queue)>>>(body);
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
+    internal_error("a kernel of {} x {} blocks cannot be launched: {}", grid.x, grid.y, cudaGetErrorString(error));
+}
+
+#else
+
+// Whether blocks, and the threads of a block, run from the last to the first. What comes out must not depend on it: a result that
+// does shows a race.
+inline bool& emulation_runs_backwards() {
+  static bool backwards = false;
+  return backwards;
+}
+
+class Block {
+ public:
+  static constexpr int kMostThreads = 1024;
+
+  template <class T>
+  struct Own {
+    std::vector<T> values = std::vector<T>(kMostThreads);
+    T& operator[](int thread) { return values[static_cast<std::size_t>(thread)]; }
+  };
+
+  Block(std::int64_t x, std::int64_t y, std::int64_t along_x, int threads, std::byte* shared)
+      : x_(x), y_(y), along_x_(along_x), threads_(threads), shared_(shared) {}
+  std::int64_t x() const { return x_; }
+  std::int64_t y() const { return y_; }
+  std::int64_t blocks_along_x() const { return along_x_; }
+  template <class F>
+  void each(F&& f) {
+    if (emulation_runs_backwards())
+      for (int thread = threads_; thread-- > 0;) f(thread);
+    else
+      for (int thread = 0; thread < threads_; ++thread) f(thread);
+  }
+  template <class F>
+  void last(F&& f) {
+    each(f);
+  }
+  std::byte* shared() { return shared_; }
+
+ private:
+  std::int64_t x_, y_, along_x_;
+  int threads_;
+  std::byte* shared_;
+};
+
+// Few, so that small cases have several blocks that loop.
+inline int multiprocessors() { return 3; }
+
+// Runs a block program at once. Shared memory starts as NaN in every block: what nobody wrote shows.
+template <class Body>
+void launch(const Body& body, const Grid& grid, void*) {
+  OUTSIZE_CHECK(grid.x >= 1 && grid.y >= 1 && grid.shared <= kMostShared && Body::kThreads <= Block::kMostThreads);
+  std::vector<double> shared(static_cast<std::size_t>(grid.shared + 15) / sizeof(double));
+  for (std::int64_t n = 0; n < grid.x * grid.y; ++n) {
+    const std::int64_t at = emulation_runs_backwards() ? grid.x * grid.y - 1 - n : n;
+    std::ranges::fill(shared, std::nan(""));
+    Block block(at % grid.x, at / grid.x, grid.x, Body::kThreads, reinterpret_cast<std::byte*>(shared.data()));
+    body(block);
+  }
+}
+
+#endif
+
+}  // namespace outsize::OUTSIZE_PLACE

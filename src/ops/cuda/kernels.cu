@@ -1,0 +1,30 @@
+#include "cuda_ops.h"
+#include "ops/cuda/support.h"
+
+namespace outsize {
+namespace OUTSIZE_PLACE {
+
+#define OUTSIZE_DECLARE(name) void cuda_##name(KernelTable&);
+OUTSIZE_CUDA_OPS(OUTSIZE_DECLARE)
+#undef OUTSIZE_DECLARE
+
+}  // namespace OUTSIZE_PLACE
+
+#if defined(__CUDACC__)
+KernelTable cuda_kernels() {
+#else
+KernelTable cuda_host_kernels() {
+#endif
+  KernelTable table;
+#if defined(__CUDACC__)
+  table.backend = "cuda";
+#else
+  table.backend = "cuda-host";
+#endif
+#define OUTSIZE_ADD(name) OUTSIZE_PLACE::cuda_##name(table);
+  OUTSIZE_CUDA_OPS(OUTSIZE_ADD)
+#undef OUTSIZE_ADD
+  return table;
+}
+
+}  // namespace outsize

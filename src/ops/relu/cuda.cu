@@ -1,0 +1,25 @@
+#include "ops/cuda/map.h"
+
+namespace outsize::OUTSIZE_PLACE {
+namespace {
+
+// A NaN stays one: it is not below zero.
+struct Relu : WithoutFactors {
+  static constexpr int kInputs = 1;
+  OUTSIZE_BOTH float operator()(const float* x, NoFactors) const { return x[0] < 0 ? 0.0f : x[0]; }
+};
+
+// From dy and y. Where y is NaN the gradient passes.
+struct ReluGrad : WithoutFactors {
+  static constexpr int kInputs = 2;
+  OUTSIZE_BOTH float operator()(const float* x, NoFactors) const { return x[1] <= 0 ? 0.0f : x[0]; }
+};
+
+}  // namespace
+
+void cuda_relu(KernelTable& table) {
+  table.add("relu", map_kernel<Relu>);
+  table.add("relu_grad", map_kernel<ReluGrad>);
+}
+
+}  // namespace outsize::OUTSIZE_PLACE
