@@ -13,10 +13,6 @@ bool is_blocked(const StorageRule& rule, Format format, int rank) {
   return format == Format::map && rule.channel_block > 1 && rank > kChannels;
 }
 
-bool is_channels_last(const StorageRule& rule, Format format, int rank) {
-  return format == Format::map && rule.channels_last && rank > kChannels;
-}
-
 // The dimension of a value that is axis i of N D? H W C.
 constexpr int dimension_of(int i, int rank) { return i < kChannels ? i : i == rank - 1 ? kChannels : i + 1; }
 
@@ -30,7 +26,7 @@ struct StoredAxes {
 
 StoredAxes stored_axes(const StorageRule& rule, Format format, const Dims& box_shape) {
   StoredAxes axes;
-  if (is_channels_last(rule, format, box_shape.rank())) {
+  if (stored_channels_last(rule, format, box_shape.rank())) {
     axes.count = box_shape.rank();
     for (int i = 0; i < axes.count; ++i) axes.extent[static_cast<std::size_t>(i)] = box_shape[dimension_of(i, axes.count)];
     return axes;
@@ -58,7 +54,7 @@ std::int64_t stored_bytes(const StorageRule& rule, const ValueType& type, const 
 
 std::int64_t stored_offset(const StorageRule& rule, Format format, const Box& box, const Dims& position) {
   std::int64_t offset = 0;
-  if (is_channels_last(rule, format, box.rank())) {
+  if (stored_channels_last(rule, format, box.rank())) {
     for (int i = 0; i < box.rank(); ++i) {
       const int dim = dimension_of(i, box.rank());
       offset = offset * box.extent(dim) + position[dim] - box.lo[dim];

@@ -11,13 +11,18 @@ namespace outsize {
 // is stored as if it were a whole value of the box's shape.
 //   channel_block 1:  N C D? H W
 //   channel_block b:  N ⌈C/b⌉ D? H W b, the channels past C are zeros
-//   channels_last:    N D? H W C; the block is 1
+//   channels_last:    N D? H W C; the block is 1. Planar maps too, for nothing is padded.
 struct StorageRule {
   std::int64_t channel_block = 1;
   bool channels_last = false;
 
   bool operator==(const StorageRule&) const = default;
 };
+
+// Whether values of that format and rank are stored with their channels last.
+constexpr bool stored_channels_last(const StorageRule& rule, Format format, int rank) {
+  return rule.channels_last && is_map(format) && rank > 1;
+}
 
 // The number of elements, padding included, that a box of this shape takes.
 std::int64_t stored_elements(const StorageRule& rule, Format format, const Dims& box_shape);

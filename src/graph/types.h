@@ -7,8 +7,8 @@
 
 namespace outsize {
 
-// `map`: N C D? H W, stored in the backend's one layout for spatial values. `planar`: a map that is stored row-major everywhere, as
-// images of few channels are read: a block of channels would be mostly padding. `plain`: row-major everywhere, and no map.
+// `map`: N C D? H W, stored in the backend's one layout for spatial values. `planar`: a map that is stored row-major, as images of
+// few channels are read, where maps are stored in blocks of channels: a block would be mostly padding. `plain`: row-major everywhere, and no map.
 enum class Format : std::uint8_t { plain, map, planar };
 
 constexpr bool is_map(Format format) { return format != Format::plain; }

@@ -13,6 +13,11 @@ constexpr std::int64_t kBuffer = 1 << 14;
 
 // Callers' memory may lie at any address, so its words are moved by memcpy, which compiles to plain moves.
 
+// The channels that lie side by side in the stored form: a block, or all.
+std::int64_t block_of(const StorageRule& rule, const ValueType& type) {
+  return stored_channels_last(rule, type.format, type.shape.rank()) ? type.shape[1] : rule.channel_block;
+}
+
 // A range of positions of one block of channels of one sample.
 struct Part {
   std::int64_t dense = 0;     // the element of the block's first channel at the first position
@@ -24,7 +29,7 @@ struct Part {
 
 template <class Body>
 void for_each_part(const StorageRule& rule, const ValueType& type, Body&& body) {
-  const std::int64_t block = rule.channel_block;
+  const std::int64_t block = block_of(rule, type);
   const std::int64_t samples = type.shape[0], channels = type.shape[1];
   const std::int64_t plane = type.elements() / (samples * channels);
   const std::int64_t most = std::max<std::int64_t>(1, kBuffer / block);
@@ -53,7 +58,7 @@ template <class Word>
 void store_words(const StorageRule& rule, const ValueType& type, const std::byte* dense,
                  const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) {
   constexpr std::int64_t kWord = sizeof(Word);
-  const std::int64_t block = rule.channel_block;
+  const std::int64_t block = block_of(rule, type);
   std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
   for_each_part(rule, type, [&](const Part& part) {
     store_part<Word>(part, block, dense, std::as_writable_bytes(std::span(buffer)).data());
@@ -66,7 +71,7 @@ template <class Word>
 void load_words(const StorageRule& rule, const ValueType& type, std::byte* dense,
                 const std::function<void(std::int64_t, std::span<std::byte>)>& source) {
   constexpr std::int64_t kWord = sizeof(Word);
-  const std::int64_t block = rule.channel_block;
+  const std::int64_t block = block_of(rule, type);
   std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
   for_each_part(rule, type, [&](const Part& part) {
     const auto words = std::span(buffer).first(static_cast<std::size_t>(part.positions * block));
@@ -81,19 +86,23 @@ void load_words(const StorageRule& rule, const ValueType& type, std::byte* dense
 
 }  // namespace
 
-bool stored_dense(const StorageRule& rule, const ValueType& type) { return type.format != Format::map || rule.channel_block == 1; }
+bool stored_dense(const StorageRule& rule, const ValueType& type) {
+  const bool last = stored_channels_last(rule, type.format, type.shape.rank());
+  return last ? block_of(rule, type) == 1 : type.format != Format::map || rule.channel_block == 1;
+}
 
 void store_dense(const StorageRule& rule, const ValueType& type, const std::byte* dense, std::byte* stored) {
   if (stored_dense(rule, type)) {
     std::memcpy(stored, dense, static_cast<std::size_t>(type.elements() * size_of(type.dtype)));
     return;
   }
+  const std::int64_t block = block_of(rule, type);
   for_each_part(rule, type, [&](const Part& part) {
     std::byte* const to = stored + part.stored * size_of(type.dtype);
     switch (size_of(type.dtype)) {
-      case 1: return store_part<std::uint8_t>(part, rule.channel_block, dense, to);
-      case 4: return store_part<std::uint32_t>(part, rule.channel_block, dense, to);
-      default: return store_part<std::uint64_t>(part, rule.channel_block, dense, to);
+      case 1: return store_part<std::uint8_t>(part, block, dense, to);
+      case 4: return store_part<std::uint32_t>(part, block, dense, to);
+      default: return store_part<std::uint64_t>(part, block, dense, to);
     }
   });
 }

@@ -14,13 +14,18 @@ namespace {
 constexpr std::int64_t kBytesAtOnce = 1 << 19, kLeastRows = 16;
 constexpr int kChannels = 1, kRows = 2;  // N C rows …
 
-// Channels that lie together, and are read together: a block, or all of a planar map.
+bool is_last(const StorageRule& rule, const ValueType& type) { return stored_channels_last(rule, type.format, type.shape.rank()); }
+
+// Whether each channel of a map lies by itself.
+bool is_planar(const StorageRule& rule, const ValueType& type) { return type.format == Format::planar && !is_last(rule, type); }
+
+// Channels that lie together, and are read together: a block, or all of a planar map or one with its channels last.
 std::int64_t channels_together(const StorageRule& rule, const ValueType& type) {
-  return type.format == Format::planar ? type.shape[kChannels] : rule.channel_block;
+  return is_planar(rule, type) || is_last(rule, type) ? type.shape[kChannels] : rule.channel_block;
 }
 
 // Whether a window is read into its place as it is.
-bool is_whole(const StorageRule& rule, const ValueType& type) { return type.format != Format::planar && stored_dense(rule, type); }
+bool is_whole(const StorageRule& rule, const ValueType& type) { return !is_planar(rule, type) && stored_dense(rule, type); }
 
 // The rows of each channel to their place in the window.
 void store_planes(const ValueType& type, const Box& window, const Box& part, const std::byte* dense, std::byte* stored) {
@@ -116,7 +121,7 @@ void SourceReader::read_rows(std::vector<std::byte>& buffer, Interval samples, I
         part.set(kChannels, {channel, std::min(window.hi[kChannels], channel + together)});
         part.set(kRows, {row, std::min(rows.hi, row + at_once)});
         (*task_.source)(part, buffer.data());
-        if (type.format == Format::planar) {
+        if (is_planar(storage_, type)) {
           store_planes(type, window, part, buffer.data(), task_.stored);
           continue;
         }

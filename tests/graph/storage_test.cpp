@@ -119,9 +119,23 @@ TEST(Storage, BlockedMapPadsChannels) {
   EXPECT_EQ(stored_offset(blocked, Format::map, {{1, 8, 1, 0}, {2, 12, 3, 4}}, {1, 9, 1, 3}), 25);
 }
 
+TEST(Storage, ChannelsLastPadsNothing) {
+  const StorageRule last{.channels_last = true};
+  EXPECT_EQ(stored_elements(last, Format::map, {2, 12, 3, 4}), 288);
+  // ((1·3 + 2)·4 + 3)·12 + 9
+  EXPECT_EQ(stored_offset(last, Format::map, Box::whole({2, 12, 3, 4}), {1, 9, 2, 3}), 285);
+  // A planar map likewise; of 3 dimensions in space: (((1·2 + 1)·3 + 2)·4 + 3)·5 + 4
+  EXPECT_EQ(stored_offset(last, Format::planar, Box::whole({2, 5, 2, 3, 4}), {1, 4, 1, 2, 3}), 239);
+  // Plain values are row-major: ((1·12 + 9)·3 + 2)·4 + 3
+  EXPECT_EQ(stored_offset(last, Format::plain, Box::whole({2, 12, 3, 4}), {1, 9, 2, 3}), 263);
+  // A band of rows of one sample is one range, a range of channels is not.
+  const Box whole = Box::whole({1, 6, 8, 4}), rows({0, 0, 2, 0}, {1, 6, 5, 4}), channels({0, 2, 0, 0}, {1, 4, 8, 4});
+  EXPECT_EQ(plan_copy(last, Format::map, whole, rows, rows).length, 72);         // 3·4·6
+  EXPECT_EQ(plan_copy(last, Format::map, whole, channels, channels).length, 2);  // 8·4 runs of them
+}
+
 TEST(Storage, OffsetsOfABoxAreDistinctAndInside) {
-  for (std::int64_t block : {1, 4, 8}) {
-    const StorageRule rule{block};
+  for (const StorageRule& rule : {StorageRule{1}, StorageRule{4}, StorageRule{8}, StorageRule{.channels_last = true}}) {
     const Box box({1, 2, 0, 3, 1}, {3, 8, 2, 5, 4});
     std::vector<int> seen(static_cast<std::size_t>(stored_elements(rule, Format::map, box.shape())), 0);
     for_each_position(box, [&](const Dims& p) { ++seen.at(static_cast<std::size_t>(stored_offset(rule, Format::map, box, p))); });
@@ -182,7 +196,7 @@ TEST(Storage, CopyThatWouldSplitABlockIsRefused) {
 TEST(Storage, CopiesMatchElementByElement) {
   Boxes boxes;
   for (int round = 0; round < 3000; ++round) {
-    const StorageRule rule{round % 3 == 0 ? 1 : round % 3 == 1 ? 4 : 8};
+    const StorageRule rule{round % 3 == 0 ? 1 : round % 3 == 1 ? 4 : 8, round % 3 == 0 && round % 2 == 0};
     const Format format = round % 4 == 0 ? Format::plain : Format::map;
     Dims shape;
     for (int i = 0, rank = format == Format::map ? static_cast<int>(boxes.draw(4, 5)) : static_cast<int>(boxes.draw(1, 5));

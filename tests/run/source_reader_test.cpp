@@ -55,10 +55,9 @@ std::vector<Case> cases() {
 }
 
 TEST(SourceReader, StoresWhatTheSourceGives) {
-  for (const std::int64_t block : {1, 8, 16})
+  for (const StorageRule& rule : {StorageRule{1}, StorageRule{8}, StorageRule{16}, StorageRule{.channels_last = true}})
     for (const int threads : {1, 2, 5})
       for (const Case& c : cases()) {
-        const StorageRule rule{.channel_block = block};
         SourceReader reader(rule, threads);
         reader.make_room(c.type, c.window.shape());
         const ValueType held{c.type.dtype, c.window.shape(), c.type.format};
@@ -71,7 +70,7 @@ TEST(SourceReader, StoresWhatTheSourceGives) {
             std::memcpy(out, part.data(), part.size());
           };
           reader.read({read, for_several}, c.type, c.window, found.data());
-          EXPECT_TRUE(found == expected) << to_string(c.type) << " in blocks of " << block << " by " << threads;
+          EXPECT_TRUE(found == expected) << to_string(c.type) << " in blocks of " << rule.channel_block << " by " << threads;
           std::ranges::fill(found, std::byte{0x55});
         }
       }
