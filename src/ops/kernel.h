@@ -52,6 +52,9 @@ class KernelTable {
   std::unique_ptr<Kernel> prepare(const Call& call, const StorageRule& storage) const;
   bool has(std::string_view kind) const;
   std::string backend;
+  // Whether matrix products and convolutions of f32 may round their factors to TF32, of 10 bits, as cards multiply fast. Set before
+  // the folders add their kernels, so that they can add others.
+  bool tf32 = false;
 
  private:
   std::vector<std::pair<std::string, KernelFactory>> factories_;

@@ -73,7 +73,7 @@ void register_ops();
 // cuda_host_kernels() are the same block programs as loops of the host.
 KernelTable reference_kernels();
 KernelTable cpu_kernels();
-KernelTable cuda_kernels();
+KernelTable cuda_kernels(bool tf32);
 KernelTable cuda_host_kernels();
 
 }  // namespace outsize

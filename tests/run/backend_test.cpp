@@ -96,7 +96,8 @@ TEST(Backend, MakesByName) {
   EXPECT_TRUE(make_backend("reference", 0)->supports(DType::f64));
   EXPECT_EQ(make_backend("cpu", 2)->name(), "cpu");
   EXPECT_FALSE(make_backend("cpu", 2)->supports(DType::f64));
-  EXPECT_EQ(user_error_of([] { make_backend("abacus", 0); }), "there is no backend 'abacus'; this build has reference and cpu");
+  EXPECT_EQ(user_error_of([] { make_backend("abacus", 0); }),
+            "there is no backend 'abacus'; this build has reference, cpu and cuda-host");
 }
 
 TEST(Backend, EqualCallsShareAKernelThatOutlivesItsGraph) {

@@ -2,18 +2,13 @@
 
 #include <omp.h>
 
-#include <algorithm>
-
+#include "backend/f32_only.h"
 #include "backend/host_memory.h"
 #include "ops/cpu_support.h"
 #include "ops/registry.h"
 
 namespace outsize {
 namespace {
-
-bool is_f64_data(const Value& value) {
-  return value.type.dtype == DType::f64 && value.role != Role::statistic && value.role != Role::input;
-}
 
 class Cpu final : public HostBackend {
  public:
@@ -33,14 +28,7 @@ class Cpu final : public HostBackend {
           "op {}: a value of it has more than the {} elements that the cpu backend takes in one call; choose a planner that "
           "tiles (2ps-h, overl-h)",
           call.site.op.name, most_elements());
-    const auto refuse = [&](ValueId id) {
-      const Value& value = call.site.graph.value(id);
-      if (is_f64_data(value))
-        user_error("op {}: value {} is f64, but the cpu backend computes in f32; use --backend reference for f64",
-                   call.site.op.name, value.name);
-    };
-    std::ranges::for_each(call.site.op.inputs, refuse);
-    std::ranges::for_each(call.site.op.outputs, refuse);
+    expect_f32(call, name());
     return HostBackend::kernel(call);
   }
 };

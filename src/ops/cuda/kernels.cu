@@ -11,13 +11,14 @@ OUTSIZE_CUDA_OPS(OUTSIZE_DECLARE)
 }  // namespace OUTSIZE_PLACE
 
 #if defined(__CUDACC__)
-KernelTable cuda_kernels() {
+KernelTable cuda_kernels(bool tf32) {
 #else
 KernelTable cuda_host_kernels() {
 #endif
   KernelTable table;
 #if defined(__CUDACC__)
   table.backend = "cuda";
+  table.tf32 = tf32;
 #else
   table.backend = "cuda-host";
 #endif
