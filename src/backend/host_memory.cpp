@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
 
 #include "base/bytes.h"
+#include "ops/combine.h"
 
 namespace outsize {
 namespace {
@@ -191,6 +194,25 @@ std::byte* remap_pages(std::byte* memory, std::int64_t bytes, std::int64_t wante
   return static_cast<std::byte*>(moved);
 }
 
+void fill_memory(std::byte* memory, std::int64_t bytes, std::byte byte) {
+  std::memset(memory, std::to_integer<int>(byte), static_cast<std::size_t>(bytes));
+}
+
+std::int64_t first_other_byte(const std::byte* memory, std::int64_t bytes, std::byte byte) {
+  const std::byte* const found = std::find_if(memory, memory + bytes, [byte](std::byte it) { return it != byte; });
+  return found == memory + bytes ? -1 : found - memory;
+}
+
+std::int64_t last_other_byte(const std::byte* memory, std::int64_t bytes, std::byte byte) {
+  // Blank ends of large memory are skipped block by block.
+  constexpr std::int64_t kBlock = 4096;
+  std::array<std::byte, kBlock> blank;
+  blank.fill(byte);
+  while (bytes >= kBlock && std::memcmp(memory + bytes - kBlock, blank.data(), kBlock) == 0) bytes -= kBlock;
+  while (bytes > 0 && memory[bytes - 1] == byte) --bytes;
+  return bytes - 1;
+}
+
 HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads)
     : name_(kernels.backend), storage_(storage), threads_(threads), kernels_(std::move(kernels), storage) {}
 
@@ -213,7 +235,11 @@ void HostBackend::copy(Lane lane, const CopyPlan& plan, std::int64_t element_byt
             });
 }
 
-void HostBackend::add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) {
+void HostBackend::combine(Lane, Combine rule, const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) {
+  if (rule != Combine::sum) {
+    OUTSIZE_CHECK(run_count(plan) <= 1 && plan.from == 0 && plan.to == 0);
+    return combine_into(rule, dtype, to, from, plan.length);
+  }
   switch (dtype) {
     case DType::f32: return add_runs<float>(plan, threads_, from, to);
     case DType::f64: return add_runs<double>(plan, threads_, from, to);
@@ -221,7 +247,31 @@ void HostBackend::add(const CopyPlan& plan, DType dtype, const std::byte* from, 
   }
 }
 
-void HostBackend::zero(std::byte* memory, std::int64_t bytes) {
+void HostBackend::fill(Tier, std::byte* memory, std::int64_t bytes, std::byte byte) { fill_memory(memory, bytes, byte); }
+
+std::int64_t HostBackend::first_other(Tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const {
+  return first_other_byte(memory, bytes, byte);
+}
+
+std::int64_t HostBackend::last_other(Tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const {
+  return last_other_byte(memory, bytes, byte);
+}
+
+void HostBackend::upload(Tier, std::span<const std::byte> from, std::byte* to) {
+  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+}
+
+void HostBackend::download(Tier, const std::byte* from, std::span<std::byte> to) const {
+  if (!to.empty()) std::memcpy(to.data(), from, to.size());
+}
+
+double HostBackend::seconds(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void HostBackend::zero(Lane, std::byte* memory, std::int64_t bytes) {
   CopyPlan plan;
   plan.length = bytes;
   share_out(plan, 1, threads_, [=](std::int64_t, std::int64_t at, std::int64_t length) {

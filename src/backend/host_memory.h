@@ -56,6 +56,11 @@ void unmap_pages(std::byte* memory, std::int64_t bytes);
 // Memory of map_pages() with zeros behind it, perhaps elsewhere; never twice in memory. Throws as map_pages() does.
 std::byte* remap_pages(std::byte* memory, std::int64_t bytes, std::int64_t wanted, std::string_view what);
 
+// Of ordinary memory, what Backend says of that of a tier.
+void fill_memory(std::byte* memory, std::int64_t bytes, std::byte byte);
+std::int64_t first_other_byte(const std::byte* memory, std::int64_t bytes, std::byte byte);
+std::int64_t last_other_byte(const std::byte* memory, std::int64_t bytes, std::byte byte);
+
 // What the backends of the host processor share: both tiers are ordinary memory. Work of the compute lane may use `threads`
 // threads; the other lanes have one thread each, their own.
 class HostBackend : public Backend {
@@ -66,16 +71,25 @@ class HostBackend : public Backend {
   StorageRule storage() const final { return storage_; }
   std::int64_t free_bytes() const final { return std::max<std::int64_t>(available_bytes() - kMostOutside, 0); }
   int threads() const final { return threads_; }
-  std::shared_ptr<const Kernel> kernel(const Call& call) override { return kernels_.get(call); }
+  using Backend::kernel;
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane) override { return kernels_.get(call); }
   void release_kernels() final { kernels_.release_unused(); }
 
   std::byte* allocate(Tier tier, std::int64_t bytes) final;
   std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) final;
   void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) final;
 
-  void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) final;
-  void add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) final;
-  void zero(std::byte* memory, std::int64_t bytes) final;
+  void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) override;
+  void combine(Lane lane, Combine rule, const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) override;
+  void zero(Lane lane, std::byte* memory, std::int64_t bytes) override;
+
+  void fill(Tier tier, std::byte* memory, std::int64_t bytes, std::byte byte) final;
+  std::int64_t first_other(Tier tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const final;
+  std::int64_t last_other(Tier tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const final;
+  void upload(Tier tier, std::span<const std::byte> from, std::byte* to) final;
+  void download(Tier tier, const std::byte* from, std::span<std::byte> to) const final;
+
+  double seconds(const std::function<void()>& body) final;
 
  private:
   std::string name_;

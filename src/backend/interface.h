@@ -1,11 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "backend/queues.h"
+#include "cost/devices.h"
 #include "cost/target.h"
 #include "program/program.h"
 
@@ -34,9 +37,10 @@ class Backend : public Target {
 
   std::int64_t workspace_bytes(const Call& call) final { return takes(call) ? kernel(call)->workspace_bytes() : 0; }
 
-  // The prepared kernel of a call; calls of the same signature share one. Used at plan time (its workspace) and before the first
-  // step, never in a step.
-  virtual std::shared_ptr<const Kernel> kernel(const Call& call) = 0;
+  // The prepared kernel of a call for a lane; calls of the same signature share one. Used at plan time (its workspace) and before
+  // the first step, never in a step.
+  virtual std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) = 0;
+  std::shared_ptr<const Kernel> kernel(const Call& call) { return kernel(call, Lane::compute); }
   // Forgets the kernels that nobody holds any more.
   virtual void release_kernels() = 0;
 
@@ -46,14 +50,37 @@ class Backend : public Target {
   virtual std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) = 0;
   virtual void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) = 0;
 
+  // The queues of the device's lanes; nullptr where lanes are threads, and work is done when a call returns.
+  virtual Queues* queues() { return nullptr; }
+
   // Moves or combines a box as `plan` says (in elements of `element_bytes`); called from the lane's own thread, lanes beside each
-  // other. Allocates nothing.
+  // other, or put into the lane's queue. Allocates nothing. A rule other than sum takes boxes that are one run.
   virtual void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) = 0;
-  virtual void add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) = 0;
-  virtual void zero(std::byte* memory, std::int64_t bytes) = 0;
+  virtual void combine(Lane lane, Combine rule, const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) = 0;
+  virtual void zero(Lane lane, std::byte* memory, std::int64_t bytes) = 0;
+
+  // Memory of a tier's arena from outside a step, done on return: bytes that are set, looked for (the place of the first, or last,
+  // that is not `byte`, counted from `memory`; -1 where all are), brought there and fetched.
+  virtual void fill(Tier tier, std::byte* memory, std::int64_t bytes, std::byte byte) = 0;
+  virtual std::int64_t first_other(Tier tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const = 0;
+  virtual std::int64_t last_other(Tier tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const = 0;
+  virtual void upload(Tier tier, std::span<const std::byte> from, std::byte* to) = 0;
+  virtual void download(Tier tier, const std::byte* from, std::span<std::byte> to) const = 0;
+  // Whether the host's processor may read and write the tier's memory by its address.
+  virtual bool addressable(Tier) const { return true; }
+
+  // How long the work takes that `body` gives the compute lane.
+  virtual double seconds(const std::function<void()>& body) = 0;
+
+  // The device that plans are made for where none is named.
+  virtual Device device() { return devices().front(); }
 };
 
-// "reference" or "cpu". Throws UserError naming what there is.
-std::unique_ptr<Backend> make_backend(std::string_view name, int threads);
+// The names that make_backend() takes on this machine, the one that is taken where none is named first.
+std::vector<std::string> backend_names();
+
+// One of backend_names(). Throws UserError naming them. `tf32`: products and convolutions of f32 may round their factors, where the
+// backend is a card's.
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads, bool tf32 = true);
 
 }  // namespace outsize

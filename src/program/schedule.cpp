@@ -1,5 +1,7 @@
 #include "program/schedule.h"
 
+#include <algorithm>
+
 namespace outsize {
 namespace {
 
@@ -52,6 +54,43 @@ Schedule make_schedule(const Program& program) {
   append(schedule, program, next, size, 1, -1);
   check_waits(program, schedule);
   return schedule;
+}
+
+std::vector<Awaited> find_awaited(const Program& program, const Schedule& schedule) {
+  // By lane, its segments' first instruction numbers, to find the instruction that a count ends with.
+  std::array<std::vector<std::int64_t>, kLanes> begins;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    std::int64_t begin = 0;
+    for (const LaneSegment& segment : schedule.lanes[lane]) {
+      begins[lane].push_back(begin);
+      begin += static_cast<std::int64_t>(segment.instructions.size()) * segment.count;
+    }
+  }
+  std::vector<Awaited> awaited(program.instructions.size(), Awaited::never);
+  const auto note = [&](Lane lane, std::int64_t count, Awaited by) {
+    if (count <= 0) return;
+    const std::vector<std::int64_t>& begin = begins[index_of(lane)];
+    const auto found = std::ranges::upper_bound(begin, count - 1) - begin.begin() - 1;
+    const std::vector<std::int32_t>& instructions = schedule.lanes[index_of(lane)][static_cast<std::size_t>(found)].instructions;
+    const std::int64_t place =
+        (count - 1 - begin[static_cast<std::size_t>(found)]) % static_cast<std::int64_t>(instructions.size());
+    Awaited& is = awaited[static_cast<std::size_t>(instructions[static_cast<std::size_t>(place)])];
+    is = std::max(is, by);
+  };
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const std::int32_t loop = schedule.loop[i];
+    const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
+    const Awaited by = of_device(instruction.lane) ? Awaited::by_device : Awaited::by_host;
+    for (const Wait& wait : instruction.waits) {
+      if (!of_device(wait.lane) || wait.lane == instruction.lane) continue;
+      // A count moves by the instructions that its lane has in the loop (waits.h), so that it ends with the same one in every
+      // iteration but the first, where that may lie before the loop.
+      for (const std::int64_t iteration : {std::int64_t{0}, std::min<std::int64_t>(last, 1), last})
+        note(wait.lane, target_of(wait, iteration), by);
+    }
+  }
+  return awaited;
 }
 
 std::string describe(const Graph& graph, const Program& program, std::int32_t instruction) {

@@ -36,6 +36,15 @@ constexpr std::int64_t target_of(const Wait& wait, std::int64_t iteration) { ret
 
 constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
 
+// The lanes whose work a device does that has queues of its own; the others are threads of the host.
+constexpr bool of_device(Lane lane) { return lane == Lane::compute || lane == Lane::copy_out || lane == Lane::copy_in; }
+
+// Which lanes wait until an instruction of a device lane is done.
+enum class Awaited : std::uint8_t { never, by_device, by_host };
+
+// By instruction, in whatever iteration. What is awaited by lanes of both kinds is by_host.
+std::vector<Awaited> find_awaited(const Program& program, const Schedule& schedule);
+
 // "instruction 12 (kernel, op conv1)"
 std::string describe(const Graph& graph, const Program& program, std::int32_t instruction);
 

@@ -1,19 +1,8 @@
 #include "run/arena.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 
 namespace outsize {
-namespace {
-
-void fill(std::byte* memory, std::int64_t bytes) {
-  std::memset(memory, std::to_integer<int>(Arena::kPattern), static_cast<std::size_t>(bytes));
-}
-
-bool is_pattern(std::byte byte) { return byte == Arena::kPattern; }
-
-}  // namespace
 
 Arena::Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard_bytes)
     : backend_(backend),
@@ -21,7 +10,7 @@ Arena::Arena(Backend& backend, Tier tier, std::int64_t bytes, std::int64_t guard
       bytes_(bytes),
       guard_bytes_(guard_bytes),
       memory_(backend.allocate(tier, bytes + guard_bytes)) {
-  fill(memory_, bytes_ + guard_bytes_);
+  backend_.fill(tier_, memory_, bytes_ + guard_bytes_, kPattern);
 }
 
 Arena::~Arena() { backend_.deallocate(tier_, memory_, bytes_ + guard_bytes_); }
@@ -31,7 +20,7 @@ void Arena::grow(std::int64_t bytes) {
   memory_ = backend_.reallocate(tier_, memory_, bytes_ + guard_bytes_, bytes + guard_bytes_);
   const std::int64_t from = bytes_;  // what was the zone behind the arena is part of it now
   bytes_ = bytes;
-  fill(memory_ + from, bytes_ + guard_bytes_ - from);
+  backend_.fill(tier_, memory_ + from, bytes_ + guard_bytes_ - from, kPattern);
 }
 
 void Arena::check_guard() const {
@@ -47,16 +36,9 @@ std::int64_t Arena::touched_bytes() const {
 void Arena::note_touched(std::int64_t begin, std::int64_t end) const {
   begin = std::max(begin, touched_);
   end = std::min(end, bytes_);
-  // Untouched ends of large arenas are skipped block by block.
-  constexpr std::int64_t kBlock = 4096;
-  static const auto blank = [] {
-    std::array<std::byte, kBlock> block;
-    block.fill(kPattern);
-    return block;
-  }();
-  while (end - kBlock >= begin && std::memcmp(memory_ + end - kBlock, blank.data(), kBlock) == 0) end -= kBlock;
-  while (end > begin && is_pattern(memory_[end - 1])) --end;
-  if (end > begin) touched_ = end;
+  if (begin >= end) return;
+  if (const std::int64_t last = backend_.last_other(tier_, memory_ + begin, end - begin, kPattern); last >= 0)
+    touched_ = begin + last + 1;
 }
 
 void Arena::restore_pattern(std::int64_t begin, std::int64_t end) {
@@ -64,15 +46,15 @@ void Arena::restore_pattern(std::int64_t begin, std::int64_t end) {
   end = std::min(end, bytes_ + guard_bytes_);
   if (begin >= end) return;
   note_touched(begin, end);
-  fill(memory_ + begin, end - begin);
+  backend_.fill(tier_, memory_ + begin, end - begin, kPattern);
 }
 
 std::int64_t Arena::first_touched(std::int64_t begin, std::int64_t end) const {
   begin = std::max<std::int64_t>(begin, 0);
   end = std::min(end, bytes_ + guard_bytes_);
   if (begin >= end) return -1;
-  const std::byte* const found = std::find_if_not(memory_ + begin, memory_ + end, is_pattern);
-  return found == memory_ + end ? -1 : found - memory_;
+  const std::int64_t found = backend_.first_other(tier_, memory_ + begin, end - begin, kPattern);
+  return found < 0 ? -1 : begin + found;
 }
 
 }  // namespace outsize

@@ -21,9 +21,17 @@ class Arena {
   // Makes it `bytes` large if it is smaller. Its content stays, but may move.
   void grow(std::int64_t bytes);
 
+  // Addresses of the tier's memory, which only the backend may follow where it is not addressable().
   std::byte* data() const { return memory_; }
   std::int64_t bytes() const { return bytes_; }
   Tier tier() const { return tier_; }
+
+  // From and to the bytes from `offset` on.
+  void write(std::int64_t offset, std::span<const std::byte> data) { backend_.upload(tier_, data, memory_ + offset); }
+  void read(std::int64_t offset, std::span<std::byte> data) const { backend_.download(tier_, memory_ + offset, data); }
+  // Sets a range to one byte.
+  void fill(std::int64_t offset, std::int64_t bytes, std::byte byte) { backend_.fill(tier_, memory_ + offset, bytes, byte); }
+  bool addressable() const { return backend_.addressable(tier_); }
 
   // Throws InternalError when a byte behind the arena was written.
   void check_guard() const;

@@ -1,7 +1,5 @@
 #include "run/debug_memory.h"
 
-#include <cstring>
-
 namespace outsize {
 
 DebugMemory::DebugMemory(const Graph& graph, const Program& program, const Schedule& schedule, std::span<Arena* const> arenas,
@@ -94,7 +92,7 @@ void DebugMemory::check_canaries(PieceId written, std::int32_t instruction) cons
 
 void DebugMemory::poison(PieceId id) {
   const Piece& piece = program_.piece(id);
-  std::memset(arena_of(piece)->data() + piece.offset, 0xFF, static_cast<std::size_t>(piece.bytes));
+  arena_of(piece)->fill(piece.offset, piece.bytes, std::byte{0xFF});
 }
 
 }  // namespace outsize

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "backend/host_memory.h"
-#include "ops/combine.h"
 #include "program/schedule.h"
 #include "run/debug_memory.h"
 #include "run/lanes.h"
@@ -73,6 +72,7 @@ struct Executor::Impl {
 
   void check_memory() const;
   std::byte* at(Tier tier, std::int64_t offset) const { return memory->arena(tier)->data() + offset; }
+  bool addressable(Tier tier) const { return in_memory(tier) && memory->arena(tier)->addressable(); }
   Access access(const Operand& operand) const;
   PreparedInstruction prepare(std::int32_t index) const;
   void check_access(const Access& access, std::int32_t index) const;
@@ -86,10 +86,13 @@ struct Executor::Impl {
 
   void step();
   void run_lane(Lane lane);
+  void put_into_queues();
   void run_in_issue_order();
   void run_one(std::int32_t index, std::int64_t iteration);
   void execute_checked(PreparedInstruction& prepared);
   void execute(PreparedInstruction& prepared);
+  void* queue_of(Lane lane) const { return queues && of_device(lane) ? queues->queue(lane) : nullptr; }
+  void fetch_stamps();
 
   PieceId bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const;
   void check_size(ValueId value, std::size_t bytes) const;
@@ -105,6 +108,9 @@ struct Executor::Impl {
   std::unique_ptr<SourceReader> source_reader;  // where there are any
   std::unique_ptr<DebugMemory> debug;
   std::unique_ptr<SpillCheck> check;
+  Queues* queues = nullptr;      // of a device that has them
+  std::vector<Awaited> awaited;  // by instruction, where there are queues
+  bool in_issue_order = false;   // all lanes on one thread, one instruction after another
   Trace trace;
   Clock::time_point step_start;
   std::optional<Lanes> lanes;  // last: its threads use all the rest
@@ -126,13 +132,16 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
   begin_sources();
   if (options.check_spill) begin_check();
   if (options.trace) trace.events.resize(static_cast<std::size_t>(schedule.events));
-  std::array<bool, kLanes> used{};
   if (options.debug_memory) {
     const std::array<Arena*, 4> by_tier{memory->arena(Tier::device), memory->arena(Tier::host), nullptr, nullptr};
     debug = std::make_unique<DebugMemory>(graph, program, schedule, by_tier, options.canary_bytes);
-  } else {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) used[lane] = schedule.totals[lane] > 0;
   }
+  queues = backend.queues();
+  if (queues) awaited = find_awaited(program, schedule);
+  in_issue_order = debug || (queues && check);
+  std::array<bool, kLanes> used{};
+  for (std::size_t lane = 0; lane < kLanes && !in_issue_order; ++lane)
+    used[lane] = schedule.totals[lane] > 0 && !(queues && of_device(static_cast<Lane>(lane)));
   lanes.emplace(used, [this](Lane lane) { run_lane(lane); });
 }
 
@@ -170,7 +179,7 @@ PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
   made.moves = (made.moves || owned_moves) && schedule.loop[static_cast<std::size_t>(index)] >= 0;
 
   if (instruction.action == Action::kernel) {
-    made.kernel = backend.kernel(call_of(graph, program, instruction));
+    made.kernel = backend.kernel(call_of(graph, program, instruction), instruction.lane);
     made.in.resize(made.reads.size());
     made.out.resize(made.writes.size());
     made.in_boxes.resize(made.reads.size());
@@ -319,10 +328,12 @@ void Executor::Impl::execute(PreparedInstruction& made) {
   if (instruction.action == Action::kernel) {
     // Libraries ask for a workspace that they do not always use to its end; it is theirs nonetheless.
     if (made.workspace) memory->arena(program.piece(instruction.workspace).tier)->count_as_touched(made.workspace_end);
-    return made.kernel->run({made.in, made.out, made.workspace, made.in_boxes, made.out_boxes, made.owned});
+    return made.kernel->run(
+        {made.in, made.out, made.workspace, made.in_boxes, made.out_boxes, made.owned, queue_of(instruction.lane)});
   }
   const Access& to = made.writes[0];
-  if (instruction.action == Action::zero) return backend.zero(to.memory, made.plan.length * size_of(to.type->dtype));
+  if (instruction.action == Action::zero)
+    return backend.zero(instruction.lane, to.memory, made.plan.length * size_of(to.type->dtype));
 
   const Access& from = made.reads[0];
   const std::int64_t element_bytes = size_of(from.type->dtype);
@@ -333,8 +344,7 @@ void Executor::Impl::execute(PreparedInstruction& made) {
         return source_reader->read(sources.at(from.piece), *to.type, made.window, to.memory);
       return memory->spill()->read_box(made.plan, element_bytes, from.offset, to.memory);
     case Action::combine:
-      if (instruction.combine == Combine::sum) return backend.add(made.plan, from.type->dtype, from.memory, to.memory);
-      return combine_into(instruction.combine, from.type->dtype, to.memory, from.memory, made.plan.length);
+      return backend.combine(instruction.lane, instruction.combine, made.plan, from.type->dtype, from.memory, to.memory);
     default: return backend.copy(instruction.lane, made.plan, element_bytes, from.memory, to.memory);
   }
 }
@@ -343,24 +353,83 @@ void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {
   PreparedInstruction& made = prepared[static_cast<std::size_t>(index)];
   if (made.moves) place(made, iteration);
   if (!options.trace) return execute_checked(made);
+  const Lane lane = made.instruction->lane;
+  const std::int64_t number = schedule.event(index, iteration);
+  TraceEvent& event = trace.events[static_cast<std::size_t>(number)];
+  event = {index, iteration, lane, 0, 0};
+  if (queues && of_device(lane)) {
+    queues->stamp(lane, 2 * number);
+    execute_checked(made);
+    return queues->stamp(lane, 2 * number + 1);
+  }
   const auto seconds = [this] { return std::chrono::duration<double>(Clock::now() - step_start).count(); };
-  TraceEvent& event = trace.events[static_cast<std::size_t>(schedule.event(index, iteration))];
-  event = {index, iteration, made.instruction->lane, seconds(), 0};
+  event.start = seconds();
   execute_checked(made);
   event.end = seconds();
 }
 
 void Executor::Impl::run_lane(Lane lane) {
-  if (debug) return run_in_issue_order();
+  if (in_issue_order) return run_in_issue_order();
+  if (queues && lane == Lane::compute) return put_into_queues();
   for (const LaneSegment& segment : schedule.lanes[index_of(lane)])
     for (std::int64_t iteration = 0; iteration < segment.count; ++iteration)
       for (const std::int32_t index : segment.instructions) {
         if (lanes->failed()) return;
-        for (const Wait& wait : program.instructions[static_cast<std::size_t>(index)].waits)
-          if (!lanes->wait_for(wait.lane, target_of(wait, iteration))) return;
+        for (const Wait& wait : program.instructions[static_cast<std::size_t>(index)].waits) {
+          const std::int64_t count = target_of(wait, iteration);
+          const bool done = queues && of_device(wait.lane) ? queues->await(wait.lane, count, lanes->failure())
+                                                           : lanes->wait_for(wait.lane, count);
+          if (!done) return;
+        }
         run_one(index, iteration);
         lanes->complete(lane);
+        if (queues) queues->complete(lane, lanes->completed(lane));
       }
+}
+
+// Calls body(instruction, iteration) for all of the program, in the order in which it was lowered.
+template <class Body>
+void for_each_issued(const Program& program, const Schedule& schedule, Body&& body) {
+  const auto size = static_cast<std::int32_t>(program.instructions.size());
+  for (std::int32_t index = 0; index < size;) {
+    const std::int32_t loop_index = schedule.loop[static_cast<std::size_t>(index)];
+    if (loop_index < 0) {
+      body(index++, 0, true);
+      continue;
+    }
+    const Loop& loop = program.loops[static_cast<std::size_t>(loop_index)];
+    for (std::int64_t iteration = 0; iteration < loop.count; ++iteration)
+      for (index = loop.begin; index < loop.end; ++index) body(index, iteration, iteration + 1 == loop.count);
+  }
+}
+
+// One thread puts in the instructions of all the device's lanes, in the program's order: whatever one of them waits for is in its
+// queue before it, or is done by a thread of the host's lanes.
+void Executor::Impl::put_into_queues() {
+  struct AtEnd {  // also where something is thrown: the device must be still when the step ends
+    Impl& impl;
+    ~AtEnd() {
+      if (impl.lanes->failed() || std::uncaught_exceptions() > 0) impl.queues->release();
+    }
+  };
+  {
+    const AtEnd at_end{*this};
+    std::array<std::int64_t, kLanes> issued{};
+    bool failed = false;
+    for_each_issued(program, schedule, [&](std::int32_t index, std::int64_t iteration, bool) {
+      const Instruction& instruction = program.instructions[static_cast<std::size_t>(index)];
+      if (!of_device(instruction.lane) || failed) return;
+      failed = lanes->failed();
+      if (failed) return;
+      for (const Wait& wait : instruction.waits)
+        if (wait.lane != instruction.lane) queues->wait(instruction.lane, wait.lane, target_of(wait, iteration));
+      run_one(index, iteration);
+      const std::int64_t count = ++issued[index_of(instruction.lane)];
+      if (const Awaited by = awaited[static_cast<std::size_t>(index)]; by != Awaited::never)
+        queues->mark(instruction.lane, count, by == Awaited::by_host);
+    });
+  }
+  queues->finish();
 }
 
 // All lanes on one thread: only in one order of all instructions is there a moment at which a piece has had its last use.
@@ -372,33 +441,38 @@ void Executor::Impl::run_in_issue_order() {
       if (completed[index_of(wait.lane)] < target_of(wait, iteration))
         internal_error("{} waits for an instruction of lane {} that is issued after it", describe(graph, program, index),
                        name_of(wait.lane));
-    debug->before(index);
+    if (debug) debug->before(index);
     run_one(index, iteration);
-    debug->after(index, last_iteration);
+    if (queues) queues->finish();
+    if (debug) debug->after(index, last_iteration);
     ++completed[index_of(instruction.lane)];
   };
-  debug->begin_step();
-  const auto size = static_cast<std::int32_t>(program.instructions.size());
-  for (std::int32_t index = 0; index < size;) {
-    const std::int32_t loop_index = schedule.loop[static_cast<std::size_t>(index)];
-    if (loop_index < 0) {
-      run(index++, 0, true);
-      continue;
-    }
-    const Loop& loop = program.loops[static_cast<std::size_t>(loop_index)];
-    for (std::int64_t iteration = 0; iteration < loop.count; ++iteration)
-      for (index = loop.begin; index < loop.end; ++index) run(index, iteration, iteration + 1 == loop.count);
-  }
+  if (debug) debug->begin_step();
+  for_each_issued(program, schedule, run);
+  if (queues) queues->finish();
 }
 
 void Executor::Impl::step() {
   for (const auto& [piece, reader] : sources)
     if (!reader) user_error("value {} of program {} has no source", label_of(graph, program.piece(piece)), program.name);
+  if (queues) queues->begin_step();
   step_start = Clock::now();
   lanes->run();
   trace.seconds = std::chrono::duration<double>(Clock::now() - step_start).count();
+  if (queues && options.trace) fetch_stamps();
   for (const Tier tier : {Tier::device, Tier::host})
     if (const Arena* arena = memory->arena(tier)) arena->check_guard();
+}
+
+// The times of the device's lanes. Of a long loop, those beyond the last stamp are missing: such events stay at 0.
+void Executor::Impl::fetch_stamps() {
+  const std::int64_t known = std::min(static_cast<std::int64_t>(trace.events.size()), queues->stamps() / 2);
+  for (std::int64_t number = 0; number < known; ++number) {
+    TraceEvent& event = trace.events[static_cast<std::size_t>(number)];
+    if (!of_device(event.lane)) continue;
+    event.start = queues->seconds(2 * number);
+    event.end = queues->seconds(2 * number + 1);
+  }
 }
 
 PieceId Executor::Impl::bound_piece(ValueId value, const std::vector<Binding>& bindings, std::string_view what) const {
@@ -442,7 +516,7 @@ void Executor::write(ValueId value, std::span<const std::byte> data) {
                 if (piece.tier == Tier::disk)
                   impl_->memory->spill()->write(piece.offset + offset, part);
                 else
-                  std::memcpy(impl_->at(piece.tier, piece.offset + offset), part.data(), part.size());
+                  impl_->memory->arena(piece.tier)->write(piece.offset + offset, part);
                 if (impl_->check) impl_->check->note(id, offset, part);
               });
 }
@@ -458,13 +532,17 @@ void Executor::write_parts(ValueId value, const std::function<void(std::int64_t 
     fill(0, whole);
     return write(value, whole);
   }
-  std::vector<std::byte> buffer(piece.tier == Tier::disk ? static_cast<std::size_t>(std::min(bytes, kPartBytes)) : 0);
+  const bool direct = impl_->addressable(piece.tier);
+  std::vector<std::byte> buffer(direct ? 0 : static_cast<std::size_t>(std::min(bytes, kPartBytes)));
   for (std::int64_t done = 0; done < bytes; done += kPartBytes) {
     const auto size = static_cast<std::size_t>(std::min(bytes - done, kPartBytes));
     const std::span<std::byte> part =
-        piece.tier == Tier::disk ? std::span(buffer).first(size) : std::span(impl_->at(piece.tier, piece.offset + done), size);
+        direct ? std::span(impl_->at(piece.tier, piece.offset + done), size) : std::span(buffer).first(size);
     fill(done / size_of(type.dtype), part);
-    if (piece.tier == Tier::disk) impl_->memory->spill()->write(piece.offset + done, part);
+    if (piece.tier == Tier::disk)
+      impl_->memory->spill()->write(piece.offset + done, part);
+    else if (!direct)
+      impl_->memory->arena(piece.tier)->write(piece.offset + done, part);
     if (impl_->check) impl_->check->note(id, done, part);
   }
 }
@@ -483,8 +561,11 @@ void Executor::write(ValueId value, const WindowReader& reader) {
   if (!impl_->source_reader)
     impl_->source_reader = std::make_unique<SourceReader>(impl_->program.storage, impl_->backend.threads());
   impl_->source_reader->make_room(type, type.shape);
-  std::byte* const stored = impl_->at(piece.tier, piece.offset);
+  const bool direct = impl_->addressable(piece.tier);
+  std::vector<std::byte> buffer(direct ? 0 : static_cast<std::size_t>(piece.bytes));
+  std::byte* const stored = direct ? impl_->at(piece.tier, piece.offset) : buffer.data();
   impl_->source_reader->read(reader, type, whole, stored);
+  if (!direct) impl_->memory->arena(piece.tier)->write(piece.offset, buffer);
   if (impl_->check) impl_->check->note(id, 0, {stored, static_cast<std::size_t>(piece.bytes)});
 }
 
@@ -507,7 +588,7 @@ void Executor::read(ValueId value, std::span<std::byte> data) const {
     if (piece.tier == Tier::disk)
       impl_->memory->spill()->read(piece.offset + offset, part);
     else
-      std::memcpy(part.data(), impl_->at(piece.tier, piece.offset + offset), part.size());
+      impl_->memory->arena(piece.tier)->read(piece.offset + offset, part);
     if (impl_->check) impl_->check->verify(id, offset, part, running);
   });
 }
@@ -524,13 +605,16 @@ void Executor::read_parts(ValueId value, const std::function<void(std::span<cons
     return sink(whole);
   }
   std::uint32_t running = 0;
-  std::vector<std::byte> buffer(piece.tier == Tier::disk ? static_cast<std::size_t>(std::min(bytes, kPartBytes)) : 0);
+  const bool direct = impl_->addressable(piece.tier);
+  std::vector<std::byte> buffer(direct ? 0 : static_cast<std::size_t>(std::min(bytes, kPartBytes)));
   for (std::int64_t done = 0; done < bytes; done += kPartBytes) {
     const auto size = static_cast<std::size_t>(std::min(bytes - done, kPartBytes));
-    if (piece.tier == Tier::disk) impl_->memory->spill()->read(piece.offset + done, std::span(buffer).first(size));
-    const std::span<const std::byte> part = piece.tier == Tier::disk
-                                                ? std::span<const std::byte>(buffer).first(size)
-                                                : std::span<const std::byte>(impl_->at(piece.tier, piece.offset + done), size);
+    if (piece.tier == Tier::disk)
+      impl_->memory->spill()->read(piece.offset + done, std::span(buffer).first(size));
+    else if (!direct)
+      impl_->memory->arena(piece.tier)->read(piece.offset + done, std::span(buffer).first(size));
+    const std::span<const std::byte> part =
+        direct ? std::span<const std::byte>(impl_->at(piece.tier, piece.offset + done), size) : std::span(buffer).first(size);
     if (impl_->check) impl_->check->verify(id, done, part, running);
     sink(part);
   }

@@ -31,7 +31,13 @@ class Lanes {
   bool wait_for(Lane lane, std::int64_t count);
   // One more instruction of `lane`, the caller's own, is complete.
   void complete(Lane lane);
+  // How many it has completed, as its own thread knows.
+  std::int64_t completed(Lane lane) const {
+    return counters_[static_cast<std::size_t>(lane)].completed.load(std::memory_order_relaxed);
+  }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  // Set once a lane has failed.
+  const std::atomic<bool>& failure() const { return failed_; }
 
  private:
   // Counters of different lanes are written by different threads: keep them out of each other's cache line.

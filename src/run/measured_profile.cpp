@@ -168,8 +168,9 @@ class Measuring {
     std::byte* const memory = scratch_.get(std::max<std::int64_t>(all_bytes, 1));
     const Operands operands = place_operands(candidate, memory);
     const Operands others = place_operands(candidate, rehearse ? memory + needed : memory);
+    void* const queue = backend_.queues() ? backend_.queues()->queue(Lane::compute) : nullptr;
     const auto run = [&](const Operands& on) {
-      kernel->run({on.in, on.out, on.workspace, call.boxes.in, call.boxes.out, call.owned});
+      kernel->run({on.in, on.out, on.workspace, call.boxes.in, call.boxes.out, call.owned, queue});
     };
 
     try {
@@ -184,9 +185,7 @@ class Measuring {
       if (rehearse) run(others);
       warm_cache(candidate, memory);
       const std::int64_t before = preemptions();
-      const Clock::time_point start = Clock::now();
-      run(operands);
-      all.push_back(seconds_since(start));
+      all.push_back(backend_.seconds([&] { run(operands); }));
       if (preemptions() == before) calm.push_back(all.back());
     } while (all.size() < kMostRuns &&
              (seconds_since(begin) < options.op_seconds || (all.size() < kLeastRuns && all.back() < kLongRun)));
@@ -260,18 +259,26 @@ class Measuring {
     switch (value.type.dtype) {
       case DType::f32: return repeat<float>(to, place.bytes, lowest);
       case DType::f64: return repeat<double>(to, place.bytes, lowest);
-      default: backend_.zero(to, place.bytes);
+      default: backend_.fill(Tier::device, to, place.bytes, std::byte{0});
     }
     const std::int32_t first = 1;
-    if (value.type.dtype == DType::i32 && value.type.elements() == 1) std::memcpy(to, &first, sizeof(first));
+    if (value.type.dtype == DType::i32 && value.type.elements() == 1)
+      backend_.upload(Tier::device, std::as_bytes(std::span(&first, 1)), to);
   }
   template <class T>
   void repeat(std::byte* to, std::int64_t bytes, float lowest) const {
     std::vector<T> numbers;
     for (const float number : random_) numbers.push_back(static_cast<T>(number + lowest));
     const auto period = static_cast<std::int64_t>(numbers.size() * sizeof(T));
-    for (std::int64_t done = 0; done < bytes; done += period)
-      std::memcpy(to + done, numbers.data(), static_cast<std::size_t>(std::min(period, bytes - done)));
+    // Doubled until it is enough: few uploads, whatever the size.
+    const std::int64_t begun = std::min(period, bytes);
+    backend_.upload(Tier::device, std::as_bytes(std::span(numbers)).first(static_cast<std::size_t>(begun)), to);
+    for (std::int64_t done = begun; done < bytes;) {
+      CopyPlan plan;
+      plan.length = std::min(done, bytes - done);
+      backend_.copy(Lane::compute, plan, 1, to, to + done);
+      done += plan.length;
+    }
   }
 
   void empty_cache() {
@@ -279,7 +286,7 @@ class Measuring {
     std::byte* const other = other_.get(2 * half);
     CopyPlan plan;
     plan.length = half / size_of(DType::f32);
-    backend_.add(plan, DType::f32, other, other + half);  // zeros stay zeros
+    backend_.combine(Lane::compute, Combine::sum, plan, DType::f32, other, other + half);  // zeros stay zeros
   }
   // Brings the warm operands in.
   void warm_cache(const Candidate& candidate, const std::byte* memory) {

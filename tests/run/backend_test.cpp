@@ -68,10 +68,10 @@ TEST(HostMemory, CopyAndAddOnManyThreads) {
       }
       backend.copy(Lane::compute, plan, 4, source, target);
       EXPECT_TRUE(to == expected);
-      backend.add(plan, DType::f32, source, target);
+      backend.combine(Lane::compute, Combine::sum, plan, DType::f32, source, target);
       for (float& value : expected) value *= 2;
       EXPECT_TRUE(to == expected);
-      backend.zero(target, part.elements() * 4);
+      backend.zero(Lane::compute, target, part.elements() * 4);
       EXPECT_TRUE(to == std::vector<float>(to.size(), 0.f));
     }
 }
@@ -96,8 +96,8 @@ TEST(Backend, MakesByName) {
   EXPECT_TRUE(make_backend("reference", 0)->supports(DType::f64));
   EXPECT_EQ(make_backend("cpu", 2)->name(), "cpu");
   EXPECT_FALSE(make_backend("cpu", 2)->supports(DType::f64));
-  EXPECT_EQ(user_error_of([] { make_backend("abacus", 0); }),
-            "there is no backend 'abacus'; this build has reference, cpu and cuda-host");
+  EXPECT_EQ(user_error_of([] { make_backend("abacus", 0); }).find("there is no backend 'abacus'; this build has reference, cpu"),
+            0u);
 }
 
 TEST(Backend, EqualCallsShareAKernelThatOutlivesItsGraph) {

@@ -74,8 +74,20 @@ class Faulty final : public Backend {
   }
   void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) override { inner_->deallocate(tier, memory, bytes); }
   void release_kernels() override { inner_->release_kernels(); }
-  void add(const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) override { inner_->add(plan, dtype, from, to); }
-  void zero(std::byte* memory, std::int64_t bytes) override { inner_->zero(memory, bytes); }
+  void combine(Lane lane, Combine rule, const CopyPlan& plan, DType dtype, const std::byte* from, std::byte* to) override {
+    inner_->combine(lane, rule, plan, dtype, from, to);
+  }
+  void zero(Lane lane, std::byte* memory, std::int64_t bytes) override { inner_->zero(lane, memory, bytes); }
+  void fill(Tier tier, std::byte* memory, std::int64_t bytes, std::byte byte) override { inner_->fill(tier, memory, bytes, byte); }
+  std::int64_t first_other(Tier tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const override {
+    return inner_->first_other(tier, memory, bytes, byte);
+  }
+  std::int64_t last_other(Tier tier, const std::byte* memory, std::int64_t bytes, std::byte byte) const override {
+    return inner_->last_other(tier, memory, bytes, byte);
+  }
+  void upload(Tier tier, std::span<const std::byte> from, std::byte* to) override { inner_->upload(tier, from, to); }
+  void download(Tier tier, const std::byte* from, std::span<std::byte> to) const override { inner_->download(tier, from, to); }
+  double seconds(const std::function<void()>& body) override { return inner_->seconds(body); }
 
   void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) override {
     if ((fault == Fault::copy_in && lane == Lane::copy_in) || (fault == Fault::copy_out && lane == Lane::copy_out))
@@ -84,8 +96,9 @@ class Faulty final : public Backend {
   }
 
   // Faults of kernels are those of `add`.
-  std::shared_ptr<const Kernel> kernel(const Call& call) override {
-    auto inner = inner_->kernel(call);
+  using Backend::kernel;
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
+    auto inner = inner_->kernel(call, lane);
     if (call.site.op.def->kind() != "add") return inner;
     return std::make_shared<FaultyKernel>(inner, *this, stored_bytes(storage(), call.site.out(0), call.boxes.out[0].shape()));
   }

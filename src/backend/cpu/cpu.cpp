@@ -22,14 +22,15 @@ class Cpu final : public HostBackend {
   // oneDNN's descriptors divide by sizes that they reckon in 32 bits.
   std::int64_t most_elements() const override { return std::numeric_limits<std::uint32_t>::max(); }
 
-  std::shared_ptr<const Kernel> kernel(const Call& call) override {
+  using HostBackend::kernel;
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
     if (!takes(call))
       user_error(
           "op {}: a value of it has more than the {} elements that the cpu backend takes in one call; choose a planner that "
           "tiles (2ps-h, overl-h)",
           call.site.op.name, most_elements());
     expect_f32(call, name());
-    return HostBackend::kernel(call);
+    return HostBackend::kernel(call, lane);
   }
 };
 
