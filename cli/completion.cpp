@@ -28,7 +28,7 @@ Value value_of(const CLI::Option& option) {
   const std::string flag = option.get_name(), type = option.get_type_name();
   if (flag == "--planner" || flag == "--planners") return {names_in(list_planners(), &PlannerInfo::name)};
   if (flag == "--device") return {names_in(list_devices(), &Device::name)};
-  if (flag == "--backend") return {{"cpu", "reference"}};
+  if (flag == "--backend") return {{"cpu", "reference", "cuda", "cuda-host"}};
   Value value;
   for (std::size_t from = 0; from < type.size();) {
     const std::size_t end = std::min(type.find('|', from), type.size());

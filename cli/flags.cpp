@@ -57,7 +57,10 @@ void add_common_flags(CLI::App& command, CommonFlags& flags) {
     flags.machine.threads = threads;
   };
   command.add_option_function<std::string>("--threads", take_threads, "threads of the backend [all]")->type_name("N");
-  command.add_option("--backend", flags.machine.backend, "cpu or reference [cpu; reference for f64]")->type_name("NAME");
+  command
+      .add_option("--backend", flags.machine.backend,
+                  "cuda, cpu or reference [a card where there is one, else cpu; f64: reference]")
+      ->type_name("NAME");
 }
 
 namespace {
@@ -106,15 +109,18 @@ void add_model_flags(CLI::App& command, ModelRequest& flags) {
   note(add_number(command, "--dropout", flags.options.dropout, kShare, "every dropout rate of the model [as published]"));
   note(add_number(command, "--label-smoothing", flags.options.label_smoothing, kShare,
                   "share of the target spread over all classes [0]"));
-  note(command
-           .add_option_function<std::string>(
-               "--precision",
-               [&flags](const std::string& text) {
-                 if (text != "f32" && text != "f64") user_error("--precision: '{}' is not one of f32, f64", text);
-                 flags.options.dtype = text == "f64" ? DType::f64 : DType::f32;
-               },
-               "of parameters and activations [f32]")
-           ->type_name("f32|f64"));
+  command
+      .add_option_function<std::string>(
+          "--precision",
+          [&flags](const std::string& text) {
+            if (text != "f32" && text != "tf32" && text != "f64")
+              user_error("--precision: '{}' is not one of f32, tf32, f64", text);
+            flags.options.dtype = text == "f64" ? DType::f64 : DType::f32;
+            flags.precision = text;
+            if (text == "f64") flags.zoo_only.push_back("--precision");
+          },
+          "of parameters and activations; tf32: f32 whose products a card makes of rounded factors [a card: tf32, else f32]")
+      ->type_name("f32|tf32|f64");
 }
 
 void add_plan_flags(CLI::App& command, PlanningRequest& flags) {
@@ -132,7 +138,7 @@ void add_plan_flags(CLI::App& command, PlanningRequest& flags) {
       ->type_name("NAME[:OPTION=VALUE,…]");
   command.add_flag("--no-split", flags.no_split, "planner tsplit splits nothing, as tsplit:split=false");
   command.add_option("--plan", flags.plan_file, "run exactly this plan (as --dump plan prints it)")->type_name("FILE");
-  command.add_option("--device", flags.device, "the device to predict for (`outsize devices`) [cpu]")->type_name("NAME");
+  command.add_option("--device", flags.device, "the device to predict for (`outsize devices`) [this one]")->type_name("NAME");
   command
       .add_option(
           "--profile", flags.profile,

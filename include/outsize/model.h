@@ -29,6 +29,7 @@ struct ModelOptions {
 struct ModelRequest {
   std::string name;
   ModelOptions options = {};
+  std::string precision = {};              // f64 as the options say; f32: strict; tf32 or empty: a card rounds factors of products
   bool own_sizes = false;                  // every sample has its own extents
   std::vector<std::string> zoo_only = {};  // options that were given and that a graph file has no use for, as messages call them
 

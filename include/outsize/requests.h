@@ -17,7 +17,7 @@ namespace outsize {
 struct MachineRequest {
   std::uint64_t seed = 0;    // of all random numbers
   std::int64_t threads = 0;  // of the backend; 0: all the machine has
-  std::string backend = {};  // "cpu" or "reference"; empty: cpu for f32, reference for f64
+  std::string backend = {};  // "cuda", "cpu" or "reference"; empty: for f32 a card where there is one, else cpu; for f64 reference
 };
 
 // The budget and who keeps it. Sizes are texts: a number of bytes, or with KiB, MiB, GiB, TiB.
@@ -29,7 +29,7 @@ struct PlanningRequest {
   std::string host_memory = {};  // empty: none on cpu, else what the device's description says
   std::string spill = {};        // the directory of the disk tier; empty: there is no disk tier
   std::string spill_limit = {};  // empty: no limit
-  std::string device = "cpu";    // to predict for
+  std::string device = {};       // to predict for; empty: this machine's, which the backend computes on
   std::string profile = {};      // measured, fresh, roofline or a file; empty: roofline, and what was measured before
   double advice_seconds = 2;     // to look for what would help where a budget is refused
   std::string dump = {};         // forward, graph, plan or program: this text is all that is wanted

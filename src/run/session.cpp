@@ -49,23 +49,22 @@ namespace {
 
 // The profile that --profile and --device ask for. What was measured on this machine is kept from one command to the next.
 Profile choose_profile(Session& session, const PlanningRequest& flags) {
-  const bool here = find_device(flags.device).name == devices().front().name;
   const bool fresh = flags.profile == "fresh";
   session.measures = flags.profile == "measured" || fresh;
   const bool word = flags.profile.empty() || session.measures || flags.profile == "roofline";
-  if (!here && (session.measures || !word))
+  if (!session.on_this_machine && (session.measures || !word))
     user_error("--profile {}: is of a device itself; give it without --device {}", flags.profile, flags.device);
   if (!word) return parse_profile(read_text(flags.profile), flags.profile);
   Profile profile;
-  profile.device = find_device(flags.device);
-  if (!here || flags.profile == "roofline") return profile;
+  profile.device = session.on_this_machine ? session.backend->device() : find_device(flags.device);
+  if (!session.on_this_machine || flags.profile == "roofline") return profile;
 
   session.measured_on = {describe_machine(), std::string(session.backend->name()), session.backend->libraries(), OUTSIZE_VERSION,
                          session.threads};
   const std::string path = profile_cache_path(session.measured_on);
   if (!fresh)
     if (std::optional<Profile> cached = read_profile_cache(path)) return std::move(*cached);
-  if (!session.measures) return profile;
+  if (!session.measures || !profile.device.is_host()) return profile;
   session.observer.show("measuring the machine");
   profile.device = measure_device(profile.device, static_cast<int>(session.threads),
                                   flags.spill.empty() ? std::filesystem::temp_directory_path().string() : flags.spill);
@@ -87,8 +86,13 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
   const DType dtype = graph.value(session.training.loss).type.dtype;
   session.threads =
       task.machine.threads > 0 ? task.machine.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
-  const std::string backend = !task.machine.backend.empty() ? task.machine.backend : dtype == DType::f64 ? "reference" : "cpu";
-  session.backend = make_backend(backend, static_cast<int>(session.threads));
+  session.on_this_machine = plan.device.empty() || find_device(plan.device).name == devices().front().name;
+  std::string backend = task.machine.backend;
+  // A described device is planned for with the kernels of cpu: the plan is the same wherever it is made.
+  if (backend.empty()) backend = dtype == DType::f64 ? "reference" : plan.device.empty() ? backend_names().front() : "cpu";
+  if (task.model.precision == "tf32" && backend != "cuda")
+    user_error("--precision tf32: is of NVIDIA cards; backend {} computes in f32", backend);
+  session.backend = make_backend(backend, static_cast<int>(session.threads), task.model.precision != "f32");
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
   session.advice_seconds = plan.advice_seconds;
@@ -190,7 +194,10 @@ PrepareOptions resolve(Session& session, const PlanningRequest& flags, std::opti
     user_error("--spill: '{}' is not a directory; make it, or name one that is there", flags.spill);
   if (!flags.spill.empty()) options.budgets.disk = kNoLimit;
   // Where the device is the host, its memory is all there is: a lower tier in it would save nothing.
-  if (session.profile.device.is_host()) options.budgets.host = 0;
+  if (session.profile.device.is_host())
+    options.budgets.host = 0;
+  else if (session.on_this_machine)
+    options.budgets.host = session.profile.device.host_bytes;
   if (!flags.host_memory.empty()) {
     options.budgets.host = parse_bytes(flags.host_memory, "--host-memory");
     if (options.budgets.host == 0)
@@ -207,7 +214,7 @@ PrepareOptions resolve(Session& session, const PlanningRequest& flags, std::opti
 PrepareOptions resolve_for_device(Session& session, const PlanningRequest& request, std::optional<Prepared>* keep) {
   PrepareOptions options = resolve(session, request, keep);
   const Device& device = session.profile.device;
-  if (device.name == devices().front().name) return options;
+  if (session.on_this_machine) return options;
   if (request.memory.empty()) options.budgets.device = device.memory_bytes;
   if (request.host_memory.empty()) options.budgets.host = device.host_bytes;
   return options;

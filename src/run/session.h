@@ -23,6 +23,7 @@ struct Session {
   std::unique_ptr<Backend> backend;
   Profile profile;
   MeasuredOn measured_on;
+  bool on_this_machine = true;                          // what is planned for is the backend's own device
   bool measures = false;                                // --profile measured or fresh
   double measuring_seconds = MeasureOptions{}.seconds;  // that are left for it
   double advice_seconds = 0;                            // to look for what would help where a budget is refused
@@ -66,8 +67,8 @@ Prepared prepare_keep(Session& session);
 // commands, and predicts again.
 void refine(Session& session, Prepared& prepared);
 
-// What would help where the session's budget is refused. A model of the zoo may be made for other batches; a file has the sizes that
-// are in it.
+// What would help where the session's budget is refused. A model of the zoo may be made for other batches; a file has the sizes
+// that are in it.
 Refused advised(Session& session, const Task& task, const PrepareOptions& options, const Refusal& refusal);
 
 // The text that `dump` asks for of the graphs, or of a plan; empty where it asks for something else.

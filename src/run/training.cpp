@@ -276,7 +276,8 @@ void expect_programs(Trainer& trainer, const TrainingRequest& request, const Loa
 constexpr std::int64_t kMostLoadThreads = 256;
 
 void check_request(const TrainingRequest& request) {
-  if (find_device(request.task.planning.device).name != devices().front().name)
+  const std::string& device = request.task.planning.device;
+  if (!device.empty() && find_device(device).name != devices().front().name)
     user_error("--device {}: training runs on this machine; `plan`, `compare` and `fit` predict for others",
                request.task.planning.device);
   check_distinct(request);

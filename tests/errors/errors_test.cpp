@@ -271,7 +271,7 @@ const Case kCases[]{
     {"bad_memory", "train resnet18 --memory 12GB", 2, "--memory: '12GB' is not a size"},
     {"bad_host_memory", "train good.graph --host-memory 10%", 2, "--host-memory: a percentage has no meaning here"},
     {"no_memory", "train good.graph --memory 0", 2, "--memory: a budget of 0 bytes holds nothing"},
-    {"bad_precision", "train resnet18 --precision f16", 2, "--precision: 'f16' is not one of f32, f64"},
+    {"bad_precision", "train resnet18 --precision f16", 2, "--precision: 'f16' is not one of f32, tf32, f64"},
     {"f64_on_cpu", "train resnet18 --precision f64 --backend cpu --image 32", 2, "--backend reference does"},
     {"bad_backend", "train good.graph --backend gpu", 2, "there is no backend 'gpu'"},
     {"bad_device", "plan good.graph --device rtx", 2, "there is no device 'rtx'"},

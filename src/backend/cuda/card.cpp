@@ -343,8 +343,13 @@ std::unique_ptr<Backend> make_cuda_backend(int threads, bool tf32) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0) {
     cudaGetLastError();
-    user_error("--backend cuda: there is no NVIDIA card that can be used here: {}",
-               error != cudaSuccess ? cudaGetErrorString(error) : "the driver sees none");
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    if (driver == 0) user_error("--backend cuda: this machine has no driver for NVIDIA cards; --backend cpu runs here");
+    if (driver < CUDART_VERSION)
+      user_error("--backend cuda: the driver here is for CUDA {}.{}, this build needs one for {}.{}; install a newer driver",
+                 driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    user_error("--backend cuda: the driver finds no NVIDIA card that this process may use: {}", cudaGetErrorString(error));
   }
   return std::make_unique<Card>(threads > 0 ? threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), tf32);
 }
