@@ -67,6 +67,13 @@ class Loops {
     return made;
   }
 
+  // The loops around the innermost one.
+  Loops around_innermost() const {
+    Loops made = *this;
+    if (depth_ > 0) --made.depth_;
+    return made;
+  }
+
   // f(loops, offsets of the operands) for parts of at most `most` positions that cover all of them, in order. The outermost loop
   // is cut at multiples of 4.
   template <class F>
