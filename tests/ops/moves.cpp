@@ -84,20 +84,21 @@ TEST(Moves, EqualPlainLoops) {
   const auto some = [&](std::int64_t least, std::int64_t most) {
     return std::uniform_int_distribution<std::int64_t>(least, most)(random);
   };
-  for (int n = 0; n < 400; ++n) {
+  for (int n = 0; n < 1000; ++n) {
     SCOPED_TRACE(n);
     Case moved;
-    const std::size_t rank = static_cast<std::size_t>(some(1, 4));
-    const std::int64_t multiple = n % 2 == 0 ? 4 : 1;
+    const auto rank = static_cast<std::size_t>(some(1, 4));
+    const std::int64_t multiple = some(0, 1) == 0 ? 4 : 1;
     for (std::size_t i = 0; i < rank; ++i) moved.extents.push_back(multiple * some(1, i == 0 ? 40 / multiple : 12 / multiple));
     moved.source.resize(rank);
     std::iota(moved.source.begin(), moved.source.end(), 0u);
-    if (n % 3 != 0) std::shuffle(moved.source.begin(), moved.source.end(), random);
+    if (some(0, 2) != 0) std::shuffle(moved.source.begin(), moved.source.end(), random);
+    const bool pads = some(0, 2) == 0;
     for (const std::int64_t extent : moved.extents) {
-      const std::int64_t lo = n % 4 == 0 ? some(0, extent / multiple) * multiple : 0;
-      moved.held.push_back({lo, n % 4 == 0 ? some(lo / multiple, extent / multiple) * multiple : extent});
+      const std::int64_t lo = pads ? some(0, extent / multiple) * multiple : 0;
+      moved.held.push_back({lo, pads ? some(lo / multiple, extent / multiple) * multiple : extent});
     }
-    expect_moved(moved, n % 7 == 0 ? 50 : emulated::kMostPositions, n % 5 == 0 ? 1 : 0);
+    expect_moved(moved, some(0, 2) == 0 ? 50 : emulated::kMostPositions, some(0, 4) == 0 ? 1 : 0);
   }
 }
 
