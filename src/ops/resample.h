@@ -7,6 +7,7 @@
 //   inputs_of, outputs_of   as WindowAxis does; exact for a single output or input: every pair they name has a weight
 //   weight(o, i)            of such a pair
 //   kEven                   whether an output has all its inputs with the same weight: a mean
+// all of them constexpr, for kernels of the card call them too.
 // The gradient is the same with the sides exchanged. Weights do not depend on boxes, so that parts of a window add up.
 namespace outsize {
 
@@ -15,15 +16,15 @@ template <class Axis>
 struct Forward {
   static constexpr bool kEven = Axis::kEven;
   const Axis& axis;
-  Interval sources(std::int64_t o) const { return axis.inputs_of({o, o + 1}); }
-  double weight(std::int64_t o, std::int64_t i) const { return axis.weight(o, i); }
+  constexpr Interval sources(std::int64_t o) const { return axis.inputs_of({o, o + 1}); }
+  constexpr double weight(std::int64_t o, std::int64_t i) const { return axis.weight(o, i); }
 };
 template <class Axis>
 struct Backward {
   static constexpr bool kEven = false;
   const Axis& axis;
-  Interval sources(std::int64_t i) const { return axis.outputs_of({i, i + 1}); }
-  double weight(std::int64_t i, std::int64_t o) const { return axis.weight(o, i); }
+  constexpr Interval sources(std::int64_t i) const { return axis.outputs_of({i, i + 1}); }
+  constexpr double weight(std::int64_t i, std::int64_t o) const { return axis.weight(o, i); }
 };
 
 // The boxes, combination and cost that forward and backward kinds of such an op share.

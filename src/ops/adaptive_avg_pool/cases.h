@@ -67,6 +67,53 @@ output y
 )",
        .differentiate = false,
        .torch = "F.adaptive_avg_pool2d(x, 1)"},
+      // As long, of vectors of channels.
+      {.name = "long_fours",
+       .graph = R"(
+graph adaptive_avg_pool_long_fours
+input x f32[2, 8, 40, 33]
+pool: y = adaptive_avg_pool(x)
+output y
+)",
+       .differentiate = false,
+       .torch = "F.adaptive_avg_pool2d(x, 1)"},
+      // Windows of more elements than a thread adds up, of few and of many channels.
+      {.name = "wide",
+       .graph = R"(
+graph adaptive_avg_pool_wide
+input x f32[2, 8, 30, 26]
+pool: y = adaptive_avg_pool(x) output=[2, 2]
+output y
+)",
+       .differentiate = false,
+       .torch = "F.adaptive_avg_pool2d(x, 2)"},
+      {.name = "wide_image",
+       .graph = R"(
+graph adaptive_avg_pool_wide_image
+input x f32[2, 3, 25, 31]
+pool: y = adaptive_avg_pool(x) output=[2, 3]
+output y
+)",
+       .differentiate = false,
+       .torch = "F.adaptive_avg_pool2d(x, (2, 3))"},
+      {.name = "wide_many",
+       .graph = R"(
+graph adaptive_avg_pool_wide_many
+input x f32[1, 136, 12, 13]
+pool: y = adaptive_avg_pool(x)
+output y
+)",
+       .differentiate = false,
+       .torch = "F.adaptive_avg_pool2d(x, 1)"},
+      {.name = "volume_wide",
+       .graph = R"(
+graph adaptive_avg_pool_volume_wide
+input x f32[1, 4, 9, 7, 13]
+pool: y = adaptive_avg_pool(x) output=[2, 1, 2]
+output y
+)",
+       .differentiate = false,
+       .torch = "F.adaptive_avg_pool3d(x, (2, 1, 2))"},
       {.name = "volume",
        .graph = R"(
 graph adaptive_avg_pool_volume

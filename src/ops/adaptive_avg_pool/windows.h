@@ -7,7 +7,7 @@ namespace outsize {
 // Means of the windows of adaptive pooling along one dimension.
 struct AdaptiveMeanAxis : AdaptiveAxis {
   static constexpr bool kEven = true;
-  double weight(std::int64_t o, std::int64_t) const { return 1.0 / static_cast<double>(inputs_of({o, o + 1}).size()); }
+  constexpr double weight(std::int64_t o, std::int64_t) const { return 1.0 / static_cast<double>(inputs_of({o, o + 1}).size()); }
 };
 
 inline SpatialWindows<AdaptiveMeanAxis> adaptive_mean_windows(std::span<const std::int64_t> inputs,

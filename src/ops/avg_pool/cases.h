@@ -55,6 +55,33 @@ output y
 )",
        .differentiate = false,
        .torch = "F.avg_pool2d(x, (2, 150), (1, 50))"},
+      // Windows that are all rows or all columns, of vectors of channels; and an image's.
+      {.name = "tall",
+       .graph = R"(
+graph avg_pool_tall
+input x f32[2, 4, 140, 3]
+pool: y = avg_pool(x) kernel=[135, 1] stride=[2, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "F.avg_pool2d(x, (135, 1), (2, 1))"},
+      {.name = "fours",
+       .graph = R"(
+graph avg_pool_fours
+input x f32[2, 12, 9, 7]
+pool: y = avg_pool(x) kernel=[3, 3] stride=[2, 2] padding=[1, 1, 1, 1]
+output y
+)",
+       .torch = "F.avg_pool2d(x, 3, 2, 1)"},
+      {.name = "many_lines",
+       .graph = R"(
+graph avg_pool_many_lines
+input x f32[2, 3, 70, 45]
+pool: y = avg_pool(x) kernel=[3, 3] stride=[1, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "F.avg_pool2d(x, 3, 1)"},
       {.name = "volume",
        .graph = R"(
 graph avg_pool_volume

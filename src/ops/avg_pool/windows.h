@@ -9,7 +9,7 @@ struct AverageAxis : WindowAxis {
   static constexpr bool kEven = true;
   bool count_padding = true;
 
-  double weight(std::int64_t o, std::int64_t) const {
+  constexpr double weight(std::int64_t o, std::int64_t) const {
     return 1.0 / static_cast<double>(count_padding ? kernel : inputs_of({o, o + 1}).size());
   }
 };

@@ -75,6 +75,34 @@ cat: y = concat(a, b, c)
 output y
 )",
        .differentiate = false},
+      // Whole vectors, along channels and along columns; and three channels in a row.
+      {.name = "fours",
+       .graph = R"(
+graph concat_fours
+input a f32[2, 4, 3, 5]
+input b f32[2, 12, 3, 5]
+cat: y = concat(a, b)
+output y
+)",
+       .torch = "torch.cat((a, b), 1)"},
+      {.name = "columns",
+       .graph = R"(
+graph concat_columns
+input a f32[2, 8, 3, 5]
+input b f32[2, 8, 3, 2]
+cat: y = concat(a, b) axis=3
+output y
+)",
+       .torch = "torch.cat((a, b), 3)"},
+      {.name = "image_columns",
+       .graph = R"(
+graph concat_image_columns
+input a f32[2, 3, 3, 5]
+input b f32[2, 3, 3, 2]
+cat: y = concat(a, b) axis=3
+output y
+)",
+       .torch = "torch.cat((a, b), 3)"},
       {.name = "volume",
        .graph = R"(
 graph concat_volume

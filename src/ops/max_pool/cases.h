@@ -90,6 +90,41 @@ pool: y = max_pool(x) kernel=[3, 3] stride=[2, 2] padding=[1, 1, 1, 1]
 output y
 )",
        .differentiate = false},
+      // Whole vectors of channels; an image; and more channels than a block takes side by side.
+      {.name = "fours",
+       .graph = R"(
+graph max_pool_fours
+input x f32[2, 12, 9, 7]
+pool: y = max_pool(x) kernel=[3, 3] stride=[2, 2] padding=[1, 1, 1, 1]
+output y
+)",
+       .torch = "F.max_pool2d(x, 3, 2, 1)"},
+      {.name = "image",
+       .graph = R"(
+graph max_pool_image
+input x f32[2, 3, 71, 45]
+pool: y = max_pool(x) kernel=[2, 3] stride=[1, 2]
+output y
+)",
+       .differentiate = false,
+       .torch = "F.max_pool2d(x, (2, 3), (1, 2))"},
+      {.name = "one_channel",
+       .graph = R"(
+graph max_pool_one_channel
+input x f32[1, 1, 9, 10]
+pool: y = max_pool(x) kernel=[3, 3] stride=[2, 2] padding=[1, 1, 1, 1] activation=relu
+output y
+)",
+       .torch = "F.relu(F.max_pool2d(x, 3, 2, 1))"},
+      {.name = "many_channels",
+       .graph = R"(
+graph max_pool_many_channels
+input x f32[1, 1036, 4, 3]
+pool: y = max_pool(x)
+output y
+)",
+       .differentiate = false,
+       .torch = "F.max_pool2d(x, 2)"},
       {.name = "volume",
        .graph = R"(
 graph max_pool_volume

@@ -62,6 +62,23 @@ pad: y = pad(x) before=[1, 0, 0, 0] after=[2, 0, 0, 0]
 output y
 )",
        .torch = "F.pad(x, (0, 0, 0, 0, 0, 0, 1, 2))"},
+      // Whole vectors.
+      {.name = "fours",
+       .graph = R"(
+graph pad_fours
+input x f32[2, 12, 3, 4]
+pad: y = pad(x) before=[0, 4, 1, 1] after=[0, 8, 0, 2] value=3
+output y
+)",
+       .torch = "F.pad(x, (1, 2, 1, 0, 4, 8, 0, 0), value=3)"},
+      {.name = "image",
+       .graph = R"(
+graph pad_image
+input x f32[2, 3, 5, 7]
+pad: y = pad(x) before=[0, 0, 1, 2] after=[0, 0, 2, 0]
+output y
+)",
+       .torch = "F.pad(x, (2, 0, 1, 2, 0, 0, 0, 0))"},
       {.name = "volume",
        .graph = R"(
 graph pad_volume

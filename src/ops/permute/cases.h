@@ -78,6 +78,24 @@ permute: y = permute(x) order=[1, 0, 2, 3] format=map
 output y
 )",
        .torch = "x.permute(1, 0, 2, 3)"},
+      // Few channels of many positions.
+      {.name = "image_to_plain",
+       .graph = R"(
+graph permute_image_to_plain
+input x f32[2, 3, 25, 31]
+permute: y = permute(x) order=[0, 1, 2, 3]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.permute(0, 1, 2, 3)"},
+      {.name = "many_channels_to_plain",
+       .graph = R"(
+graph permute_many_channels_to_plain
+input x f32[2, 70, 3, 2]
+permute: y = permute(x) order=[0, 1, 2, 3]
+output y
+)",
+       .torch = "x.permute(0, 1, 2, 3)"},
       {.name = "volume",
        .graph = R"(
 graph permute_volume

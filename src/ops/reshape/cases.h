@@ -37,6 +37,33 @@ input x f32[2, 12, 2, 3]
 reshape: y = reshape(x) shape=[2, 6, 4, 3] format=map
 output y
 )"},
+      // Neither side's steps are whole numbers of the other's.
+      {.name = "map_to_map_uneven",
+       .graph = R"(
+graph reshape_map_to_map_uneven
+input x f32[2, 6, 2, 3]
+reshape: y = reshape(x) shape=[2, 4, 3, 3] format=map
+output y
+)",
+       .torch = "x.reshape(2, 4, 3, 3)"},
+      // Few channels, many positions; and the other way round.
+      {.name = "image",
+       .graph = R"(
+graph reshape_image
+input x f32[2, 3, 25, 31]
+reshape: y = reshape(x) shape=[2, -1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.reshape(2, -1)"},
+      {.name = "many_channels",
+       .graph = R"(
+graph reshape_many_channels
+input x f32[2, 70, 3, 3]
+reshape: y = reshape(x) shape=[2, -1]
+output y
+)",
+       .torch = "x.reshape(2, -1)"},
       // Dimension 0 changes, so only the whole can be computed.
       {"samples_change", R"(
 graph reshape_samples_change

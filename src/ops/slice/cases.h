@@ -70,6 +70,23 @@ slice: y = slice(x) start=[1, 5, 1, 2] end=[2, 20, 4, 5]
 output y
 )",
        .torch = "x[1:2, 5:20, 1:4, 2:5]"},
+      // Runs of whole vectors.
+      {.name = "crop",
+       .graph = R"(
+graph slice_crop
+input x f32[2, 12, 6, 7]
+slice: y = slice(x) start=[0, 4, 1, 2] end=[2, 12, 5, 6]
+output y
+)",
+       .torch = "x[0:2, 4:12, 1:5, 2:6]"},
+      {.name = "image",
+       .graph = R"(
+graph slice_image
+input x f32[2, 3, 9, 11]
+slice: y = slice(x) start=[0, 0, 1, 3] end=[2, 3, 8, 10]
+output y
+)",
+       .torch = "x[0:2, 0:3, 1:8, 3:10]"},
       {.name = "volume",
        .graph = R"(
 graph slice_volume

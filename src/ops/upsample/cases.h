@@ -90,6 +90,31 @@ output y
 )",
        .differentiate = false,
        .torch = "F.interpolate(x, size=(5, 300), mode='bilinear', align_corners=False)"},
+      // Whole vectors of channels; and gradients of more terms than a thread adds up.
+      {.name = "fours",
+       .graph = R"(
+graph upsample_fours
+input x f32[2, 12, 4, 5]
+up: y = upsample(x) mode=linear output=[8, 10]
+output y
+)",
+       .torch = "F.interpolate(x, size=(8, 10), mode='bilinear', align_corners=False)"},
+      {.name = "much_larger",
+       .graph = R"(
+graph upsample_much_larger
+input x f32[2, 3, 2, 3]
+up: y = upsample(x) mode=linear output=[20, 31]
+output y
+)",
+       .torch = "F.interpolate(x, size=(20, 31), mode='bilinear', align_corners=False)"},
+      {.name = "much_larger_fours",
+       .graph = R"(
+graph upsample_much_larger_fours
+input x f32[1, 4, 3, 2]
+up: y = upsample(x) output=[40, 25]
+output y
+)",
+       .torch = "F.interpolate(x, size=(40, 25), mode='nearest')"},
       {.name = "volume_nearest",
        .graph = R"(
 graph upsample_volume_nearest
