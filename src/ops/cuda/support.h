@@ -23,7 +23,7 @@ struct Sheet {
 inline Sheet sheet_of(const ValueType& type, const Box& box) {
   if (box.empty()) return {};
   const int rank = box.rank();
-  const std::int64_t channels = type.format == Format::map ? box.extent(1) : rank > 0 ? box.extent(rank - 1) : 1;
+  const std::int64_t channels = is_map(type.format) ? box.extent(1) : rank > 0 ? box.extent(rank - 1) : 1;
   return {box.elements() / channels, channels};
 }
 
@@ -90,5 +90,8 @@ constexpr std::int64_t part_bytes(std::int64_t bytes) { return ceil_divide(bytes
 // What one launch may have at most: positions are 32 bits (offsets are 64), and a block's first position lies beyond the last by
 // less than what is left.
 inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
+
+// The most blocks along y of one launch.
+inline constexpr std::int64_t kMostRows = 65535;
 
 }  // namespace outsize::OUTSIZE_PLACE
