@@ -31,12 +31,12 @@ OUTSIZE_CLONES void step(const AdamRule<float>& rule, const Inputs& in, const Ou
 #pragma omp simd
   for (std::int64_t i = from; i < to; ++i) {
     const float p = param[i];
-    const float g = r.factor * grad[i] + r.decay * p;
-    const float mean = r.beta1 * m[i] + r.rest1 * g;
-    const float square = r.beta2 * v[i] + r.rest2 * g * g;
+    const float g = r.gradient(p, grad[i]);
+    const float mean = r.next_m(m[i], g);
+    const float square = r.next_v(v[i], g);
     next_m[i] = mean;
     next_v[i] = square;
-    next[i] = r.keep * p - r.rate * mean / (std::sqrt(square) * r.root + r.eps);
+    next[i] = r.next_param(p, mean, square);
   }
 }
 
@@ -47,7 +47,7 @@ class Adam : public Kernel {
   void run(const KernelRun& run) const override {
     const float factor = has_factor_ ? *f32(run.in.back()) : 1.0F;
     const std::int32_t number = *reinterpret_cast<const std::int32_t*>(run.in[3]);
-    const AdamRule<float> rule(attributes_, static_cast<double>(*f32(run.in[2])), number, factor);
+    const AdamRule<float> rule(attributes_, static_cast<double>(*f32(run.in[2])), expect_adam_step(number), factor);
     const Inputs in{f32(run.in[0]), f32(run.in[1]), f32(run.in[4]), f32(run.in[5])};
     const Outputs out{f32(run.out[0]), f32(run.out[1]), f32(run.out[2])};
     parallel_chunks(elements_, elements_ * 28,

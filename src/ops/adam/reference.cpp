@@ -13,7 +13,7 @@ void adam(const ReferenceCall& call) {
     const auto v = call.in<T>(5);
     const T factor = has_factor(site) ? call.in<T>(6)(std::int64_t{0}) : T{1};
     const double lr = static_cast<double>(call.in<T>(2)(std::int64_t{0}));
-    const AdamRule<T> rule(AdamAttributes(site), lr, call.in<std::int32_t>(3)(std::int64_t{0}), factor);
+    const AdamRule<T> rule(AdamAttributes(site), lr, expect_adam_step(call.in<std::int32_t>(3)(std::int64_t{0})), factor);
     const auto next = call.out<T>(0);
     const auto next_m = call.out<T>(1);
     const auto next_v = call.out<T>(2);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/both.h"
 #include "ops/optimizer.h"
 
 namespace outsize {
@@ -19,6 +20,13 @@ struct AdamAttributes {
         decoupled(site.integer("decoupled") != 0) {}
 };
 
+// Throws UserError unless the step counts from 1: the bias corrections would divide by 0. A card cannot look, and gives parameters
+// there that are not finite.
+inline std::int64_t expect_adam_step(std::int64_t step) {
+  if (step < 1) user_error("adam: steps count from 1, found step {}", step);
+  return step;
+}
+
 // The numbers of one step of Adam, the same for every element; worked out in double, as PyTorch does, and then used in T:
 //   g  = factor · grad + decay · p      m' = beta1 · m + rest1 · g      v' = beta2 · v + rest2 · g²
 //   p' = keep · p - rate · m' / (√v' · root + eps)
@@ -28,8 +36,7 @@ struct AdamRule {
   T decay, keep, rate, root;
   T factor;
 
-  // `step` counts from 1; throws UserError otherwise, for the bias corrections would divide by 0.
-  AdamRule(const AdamAttributes& attributes, double lr, std::int64_t step, T clip_factor)
+  OUTSIZE_BOTH AdamRule(const AdamAttributes& attributes, double lr, std::int64_t step, T clip_factor)
       : beta1(static_cast<T>(attributes.beta1)),
         rest1(static_cast<T>(1 - attributes.beta1)),
         beta2(static_cast<T>(attributes.beta2)),
@@ -39,8 +46,13 @@ struct AdamRule {
         keep(static_cast<T>(attributes.decoupled ? 1 - lr * attributes.weight_decay : 1)),
         rate(static_cast<T>(lr / (1 - std::pow(attributes.beta1, static_cast<double>(step))))),
         root(static_cast<T>(1 / std::sqrt(1 - std::pow(attributes.beta2, static_cast<double>(step))))),
-        factor(clip_factor) {
-    if (step < 1) user_error("adam: steps count from 1, found step {}", step);
+        factor(clip_factor) {}
+
+  OUTSIZE_BOTH T gradient(T param, T grad) const { return factor * grad + decay * param; }
+  OUTSIZE_BOTH T next_m(T m, T g) const { return beta1 * m + rest1 * g; }
+  OUTSIZE_BOTH T next_v(T v, T g) const { return beta2 * v + rest2 * g * g; }
+  OUTSIZE_BOTH T next_param(T param, T next_m, T next_v) const {
+    return keep * param - rate * next_m / (std::sqrt(next_v) * root + eps);
   }
 };
 

@@ -83,32 +83,9 @@ struct Apply {
   }
 };
 
-struct GradSums {
-  double total = 0;     // Σ dy
-  double weighted = 0;  // Σ dy · (x − mean), of the mean in f32
-  OUTSIZE_BOTH void merge(const GradSums& other) {
-    total += other.total;
-    weighted += other.weighted;
-  }
-};
-
-// From dy and x.
-struct GradStats {
-  static constexpr int kInputs = 2;
-  struct Factors {
-    float mean;
-  };
-  using Partial = GradSums;
-  struct Run {
-    float total, weighted;
-    OUTSIZE_BOTH void start(float) { total = weighted = 0; }
-    OUTSIZE_BOTH void add(const float* x, const Factors& factors) {
-      total += x[0];
-      weighted += x[0] * (x[1] - factors.mean);
-    }
-    OUTSIZE_BOTH void into(GradSums& sums, int) const { sums.merge({total, weighted}); }
-  };
+struct GradStats : GradSumsReduction {
   const double* mean;
+  explicit GradStats(const double* of) : mean(of) {}
   OUTSIZE_BOTH Factors factors(int channel) const { return {static_cast<float>(mean[channel])}; }
 };
 
@@ -117,9 +94,8 @@ struct GradStatsEnd {
   const double* moments;  // both from the first channel of the call on
   std::int64_t channels;
   OUTSIZE_BOTH void finish(int c, const GradSums& found) const {
-    const double drift = moments[c] - static_cast<float>(moments[c]);
     sums[c] = found.total;
-    sums[channels + c] = (found.weighted - drift * found.total) * moments[channels + c];
+    sums[channels + c] = found.normalized(moments[c], moments[channels + c]);
   }
 };
 
@@ -189,7 +165,7 @@ std::unique_ptr<Kernel> make_grad_stats(const Call& call, const StorageRule& sto
   return make_statistic<GradStats>(call, storage,
                                    [](const KernelRun& run, const ReduceShape& shape, std::int64_t channels, std::int64_t first) {
                                      const double* const moments = in<double>(run, 2) + first;
-                                     run_reduce(GradStats{moments}, GradStatsEnd{out<double>(run, 0) + first, moments, channels},
+                                     run_reduce(GradStats(moments), GradStatsEnd{out<double>(run, 0) + first, moments, channels},
                                                 {in<float>(run, 0), in<float>(run, 1)}, shape, run.workspace, run.queue);
                                    });
 }

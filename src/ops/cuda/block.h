@@ -9,17 +9,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/both.h"
 
 // Block programs. The files cuda.cu of the op folders are compiled twice: by nvcc, where a block program runs as a kernel on the
 // card, and by the host compiler, where it runs as loops (the backend cuda-host). All that they define lies in a namespace of its
 // own for each: `card` or `emulated`.
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
-#define OUTSIZE_BOTH __host__ __device__
 #define OUTSIZE_PLACE card
 #define OUTSIZE_UNROLL _Pragma("unroll")
 #else
-#define OUTSIZE_BOTH
 #define OUTSIZE_PLACE emulated
 #define OUTSIZE_UNROLL
 #endif

@@ -41,6 +41,39 @@ struct Moments : WithoutFactors {
   };
 };
 
+// What the gradients of a norm need of each channel.
+struct GradSums {
+  double total = 0;     // Σ dy
+  double weighted = 0;  // Σ dy · (x − mean), of the mean in f32
+  OUTSIZE_BOTH void merge(const GradSums& other) {
+    total += other.total;
+    weighted += other.weighted;
+  }
+  // Σ dy · (x − mean) · inv_std of the mean in f64.
+  OUTSIZE_BOTH double normalized(double mean, double inv_std) const {
+    const double drift = mean - static_cast<float>(mean);
+    return (weighted - drift * total) * inv_std;
+  }
+};
+
+// What reductions to these sums have in common: they read dy and x.
+struct GradSumsReduction {
+  static constexpr int kInputs = 2;
+  struct Factors {
+    float mean;
+  };
+  using Partial = GradSums;
+  struct Run {
+    float total, weighted;
+    OUTSIZE_BOTH void start(float) { total = weighted = 0; }
+    OUTSIZE_BOTH void add(const float* x, const Factors& factors) {
+      total += x[0];
+      weighted += x[0] * (x[1] - factors.mean);
+    }
+    OUTSIZE_BOTH void into(GradSums& sums, int) const { sums.merge({total, weighted}); }
+  };
+};
+
 // Whether elements of a piece that holds a map's `box` lie in another box of the map.
 class OwnedBox {
  public:

@@ -91,4 +91,7 @@ constexpr std::int64_t part_bytes(std::int64_t bytes) { return ceil_divide(bytes
 // less than what is left.
 inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
+// The most blocks along y of one launch.
+inline constexpr std::int64_t kMostRows = 65535;
+
 }  // namespace outsize::OUTSIZE_PLACE

@@ -91,6 +91,44 @@ apply: y = group_norm_apply(x, moments, gamma, beta) groups=5
 output y
 )",
        .torch = "F.group_norm(x, 5, gamma, beta)"},
+      // More channels a group than a block of a card has threads.
+      {.name = "wide",
+       .graph = R"(
+graph group_norm_wide
+input x f32[1, 300, 2, 1]
+param gamma f32[300] init=uniform:1
+stats: stats = group_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = group_norm_apply(x, moments, gamma)
+output y
+)",
+       .torch = "F.group_norm(x, 1, gamma)"},
+      // So many that their sums are worth a block of a card.
+      {.name = "very_wide",
+       .graph = R"(
+graph group_norm_very_wide
+input x f32[2, 1034, 2, 1]
+param gamma f32[1034] init=uniform:1
+param beta f32[1034] init=uniform:1
+stats: stats = group_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = group_norm_apply(x, moments, gamma, beta)
+output y
+)",
+       .differentiate = false,
+       .torch = "F.group_norm(x, 1, gamma, beta)"},
+      {.name = "three_channels",
+       .graph = R"(
+graph group_norm_three_channels
+input x f32[3, 3, 6, 10]
+param gamma f32[3] init=uniform:1
+param beta f32[3] init=uniform:1
+stats: stats = group_norm_stats(x) groups=3
+finalize: moments = batch_norm_finalize(stats)
+apply: y = group_norm_apply(x, moments, gamma, beta) groups=3 activation=relu
+output y
+)",
+       .torch = "F.relu(F.group_norm(x, 3, gamma, beta))"},
       {.name = "bench",
        .graph = R"(
 graph group_norm_bench

@@ -1,23 +1,17 @@
 #include "ops/cpu_support.h"
-#include "ops/optimizer.h"
 #include "ops/registry.h"
+#include "ops/sgd/rule.h"
 
 namespace outsize {
 
 namespace {
 
-// The numbers of one step, the same for every element.
-struct Rule {
-  float momentum;
-  float weight_decay;
-  float lr = 0;
-  float factor = 1;
-};
+using Rule = SgdRule<float>;
 
 OUTSIZE_CLONES void step(const Rule& rule, const float* param, const float* grad, float* next, std::int64_t count) {
   const Rule r = rule;
 #pragma omp simd
-  for (std::int64_t i = 0; i < count; ++i) next[i] = param[i] - r.lr * (r.factor * grad[i] + r.weight_decay * param[i]);
+  for (std::int64_t i = 0; i < count; ++i) next[i] = r.next_param(param[i], r.gradient(param[i], grad[i]));
 }
 
 OUTSIZE_CLONES void momentum_step(const Rule& rule, const float* param, const float* grad, const float* buffer, float* next,
@@ -26,9 +20,9 @@ OUTSIZE_CLONES void momentum_step(const Rule& rule, const float* param, const fl
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     const float p = param[i];
-    const float b = r.momentum * buffer[i] + (r.factor * grad[i] + r.weight_decay * p);
+    const float b = r.next_buffer(buffer[i], r.gradient(p, grad[i]));
     next_buffer[i] = b;
-    next[i] = p - r.lr * b;
+    next[i] = r.next_param(p, b);
   }
 }
 
@@ -38,17 +32,17 @@ OUTSIZE_CLONES void nesterov_step(const Rule& rule, const float* param, const fl
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     const float p = param[i];
-    const float g = r.factor * grad[i] + r.weight_decay * p;
-    const float b = r.momentum * buffer[i] + g;
+    const float g = r.gradient(p, grad[i]);
+    const float b = r.next_buffer(buffer[i], g);
     next_buffer[i] = b;
-    next[i] = p - r.lr * (g + r.momentum * b);
+    next[i] = r.next_param(p, r.nesterov_gradient(g, b));
   }
 }
 
 class Sgd : public Kernel {
  public:
   Sgd(const OpSite& site, std::int64_t elements)
-      : rule_{static_cast<float>(site.number("momentum")), static_cast<float>(site.number("weight_decay"))},
+      : rule_(site),
         has_buffer_(site.outputs() > 1),
         nesterov_(site.integer("nesterov") != 0),
         has_factor_(has_factor(site)),

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "ops/both.h"
+#include "ops/optimizer.h"
+
+namespace outsize {
+
+// The numbers of one step of gradient descent, the same for every element, and what a step does to one.
+template <class T>
+struct SgdRule {
+  T momentum, weight_decay;
+  T lr = 0, factor = 1;  // of the step
+
+  explicit SgdRule(const OpSite& site)
+      : momentum(static_cast<T>(site.number("momentum"))), weight_decay(static_cast<T>(site.number("weight_decay"))) {}
+
+  OUTSIZE_BOTH T gradient(T param, T grad) const { return factor * grad + weight_decay * param; }
+  OUTSIZE_BOTH T next_buffer(T buffer, T gradient) const { return momentum * buffer + gradient; }
+  OUTSIZE_BOTH T next_param(T param, T gradient) const { return param - lr * gradient; }
+  OUTSIZE_BOTH T nesterov_gradient(T gradient, T next_buffer) const { return gradient + momentum * next_buffer; }
+};
+
+}  // namespace outsize
