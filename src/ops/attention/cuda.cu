@@ -1,0 +1,303 @@
+#include "ops/attention/cuda_rows.h"
+#include "ops/cuda/product.h"
+#include "ops/dropout/dropout.h"
+
+// Attention made of matrix products, for as many samples and heads at once as have their scores in the card's cache, or for some of
+// the queries of one. Heads lie inside the rows of q, k and v, so that products step over what belongs to other heads. All sums
+// have a fixed order: scores, weights and results of a query belong to one product each, and the sums of keys take blocks of
+// queries in order.
+namespace outsize::OUTSIZE_PLACE {
+namespace {
+
+using namespace attention_rows;
+
+// The bytes of scores that are worked on at once, and what numbers of queries are cut to. Emulated, so few that small cases are cut
+// in all ways.
+#if defined(__CUDACC__)
+constexpr std::int64_t kScoreBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kQueryStep = 64;
+#else
+constexpr std::int64_t kScoreBytes = 700;
+constexpr std::int64_t kQueryStep = 1;
+#endif
+// Where queries see the keys before them only, blocks of queries see so many different numbers of keys at most.
+constexpr std::int64_t kKeySteps = 8;
+
+// The samples, heads, queries and keys that are worked on at once, and where they begin in the call. Keys begin at 0.
+struct Extents {
+  std::int64_t samples, heads, queries, keys;
+  bool operator==(const Extents&) const = default;
+};
+struct Step {
+  std::int64_t sample, head, query;
+  std::size_t plan;  // index of the products for its extents
+};
+
+// Parts of at most `most` that are nearly the same.
+std::int64_t even_parts(std::int64_t extent, std::int64_t most) { return ceil_divide(extent, ceil_divide(extent, most)); }
+
+// A call cut into steps.
+struct Tiling {
+  std::int64_t samples, queries, heads;  // of the call
+  std::int64_t stride;                   // elements from a row of scores to the next
+  Extents most;                          // of a step
+  std::vector<Extents> extents;          // that steps have
+  std::vector<Step> steps;               // blocks of queries from the last to the first, so that the first sees all keys
+
+  // `matrices`: of scores that a step has.
+  Tiling(const AttentionShape& shape, const Box& q, std::int64_t matrices)
+      : samples(q.extent(0)),
+        queries(q.extent(1)),
+        heads(q.extent(2) / shape.width),
+        stride(ceil_divide(shape.keys, kLanes) * kLanes),
+        most{1, 1, queries, shape.keys} {
+    const std::int64_t row_bytes = matrices * stride * static_cast<std::int64_t>(sizeof(float));
+    const std::int64_t rows = std::max<std::int64_t>(kScoreBytes / row_bytes, 1), pairs = rows / queries;
+    // Where the box has all queries, none moves, and it is known which keys a block of them sees.
+    const bool cut_keys = shape.causal && queries == shape.queries;
+    if (pairs >= heads)
+      most.heads = heads, most.samples = even_parts(samples, pairs / heads);
+    else if (pairs >= 1)
+      most.heads = even_parts(heads, pairs);
+    else
+      most.queries = even_queries(queries, rows);
+    if (cut_keys) most.queries = std::min(most.queries, even_queries(queries, ceil_divide(queries, kKeySteps)));
+
+    const std::int64_t key_step = cut_keys ? ceil_divide(shape.keys, kKeySteps) : shape.keys;
+    for (std::int64_t sample = 0; sample < samples; sample += most.samples)
+      for (std::int64_t head = 0; head < heads; head += most.heads)
+        for (std::int64_t query = (queries - 1) / most.queries * most.queries; query >= 0; query -= most.queries) {
+          Extents own{std::min(most.samples, samples - sample), std::min(most.heads, heads - head),
+                      std::min(most.queries, queries - query), shape.keys};
+          if (cut_keys) {
+            const std::int64_t seen = std::max<std::int64_t>(shape.keys_of(query + own.queries - 1), 1);
+            own.keys = std::min(ceil_divide(seen, key_step) * key_step, shape.keys);
+          }
+          const auto found = std::ranges::find(extents, own);
+          steps.push_back({sample, head, query, static_cast<std::size_t>(found - extents.begin())});
+          if (found == extents.end()) extents.push_back(own);
+        }
+  }
+
+  std::int64_t score_bytes() const {
+    return part_bytes(most.samples * most.heads * most.queries * stride * static_cast<std::int64_t>(sizeof(float)));
+  }
+  std::int64_t features(const AttentionShape& shape) const { return heads * shape.width; }
+
+ private:
+  static std::int64_t even_queries(std::int64_t extent, std::int64_t most_queries) {
+    const std::int64_t each = even_parts(extent, most_queries);
+    const std::int64_t whole = ceil_divide(each, kQueryStep) * kQueryStep;
+    return whole <= most_queries ? whole : std::max(most_queries / kQueryStep * kQueryStep, std::min(each, kQueryStep));
+  }
+};
+
+// What the products of a step are between: rows of q (dy, y, dq), rows of k (v, dk, dv), and matrices of scores.
+enum class Operand { queries, keys, scores };
+
+// One of the products of a step. `transposed`: of which the rows are taken as columns.
+struct Factor {
+  Operand operand;
+  bool transposed = false;
+};
+
+// result = alpha · left · right for all samples and heads of a step.
+Product make_product(const AttentionShape& shape, const Tiling& tiling, const Extents& extents, Operand result, Factor left,
+                     Factor right, double alpha, bool tf32) {
+  const auto rows = [&](Operand operand) { return operand == Operand::keys ? extents.keys : extents.queries; };
+  const auto columns = [&](Operand operand) { return operand == Operand::scores ? extents.keys : shape.width; };
+  const auto row_stride = [&](Operand operand) { return operand == Operand::scores ? tiling.stride : tiling.features(shape); };
+  const auto head_stride = [&](Operand operand) {
+    return operand == Operand::scores ? extents.queries * tiling.stride : shape.width;
+  };
+  const auto sample_stride = [&](Operand operand) {
+    if (operand == Operand::scores) return extents.heads * extents.queries * tiling.stride;
+    return (operand == Operand::keys ? shape.keys : tiling.queries) * tiling.features(shape);
+  };
+  const auto strides = [&](const auto& stride, std::int64_t count) {
+    return ProductBatch{count, stride(left.operand), stride(right.operand), stride(result)};
+  };
+  return Product({.rows = rows(result),
+                  .inner = left.transposed ? rows(left.operand) : columns(left.operand),
+                  .columns = columns(result),
+                  .a = {row_stride(left.operand), left.transposed},
+                  .b = {row_stride(right.operand), right.transposed},
+                  .c = {row_stride(result), false},
+                  .batches = {strides(head_stride, extents.heads), strides(sample_stride, extents.samples)},
+                  .alpha = static_cast<float>(alpha)},
+                 tf32);
+}
+
+// What forward and backward have in common.
+class AttentionSteps : public Kernel {
+ public:
+  std::string name() const override { return "products"; }
+  std::int64_t workspace_bytes() const override { return workspace_bytes_; }
+
+ protected:
+  AttentionSteps(const AttentionShape& shape, const Box& q, std::int64_t matrices)
+      : s_(shape), t_(shape, q, matrices), lanes_(static_cast<int>(shape.keys)), products_at_(matrices * t_.score_bytes()) {
+    OUTSIZE_CHECK(shape.keys < (std::int64_t{1} << 30));
+  }
+
+  // Books the workspace of a product, which follows the scores.
+  void book(const Product& product) { workspace_bytes_ = std::max(workspace_bytes_, products_at_ + product.workspace_bytes()); }
+  std::byte* product_workspace(const KernelRun& run) const { return run.workspace + products_at_; }
+  float* matrix(const KernelRun& run, int i) const { return reinterpret_cast<float*>(run.workspace + i * t_.score_bytes()); }
+
+  // Where a step begins in the rows of q, and in those of k.
+  std::int64_t query_offset(const Step& step) const {
+    return (step.sample * t_.queries + step.query) * t_.features(s_) + step.head * s_.width;
+  }
+  std::int64_t key_offset(const Step& step) const { return step.sample * s_.keys * t_.features(s_) + step.head * s_.width; }
+
+  // The rows of scores of a step, in a call on this box of q.
+  Rows rows(const KernelRun& run, const Step& step, const Box& q) const {
+    const Extents& extents = t_.extents[step.plan];
+    Rows rows;
+    rows.heads = Divide(extents.heads);
+    rows.queries = Divide(extents.queries);
+    rows.count = static_cast<std::uint32_t>(extents.samples * extents.heads * extents.queries);
+    rows.stride = t_.stride;
+    rows.keys = static_cast<int>(extents.keys);
+    rows.sample = step.sample;
+    rows.head = step.head;
+    rows.query = step.query;
+    rows.call_sample = q.lo[0];
+    rows.call_query = q.lo[1];
+    rows.call_head = q.lo[2] / s_.width;
+    rows.all_heads = s_.heads;
+    rows.all_queries = s_.queries;
+    rows.all_keys = s_.keys;
+    rows.causal = s_.causal;
+    if (s_.mask >= 0) rows.mask = Mask(in<float>(run, s_.mask), run.in_boxes[static_cast<std::size_t>(s_.mask)]);
+    if (s_.key >= 0)
+      rows.draw = {in<std::uint32_t>(run, s_.key), s_.stream, static_cast<std::uint32_t>(dropout_threshold(s_.dropout)),
+                   static_cast<float>(1 / (1 - s_.dropout))};
+    return rows;
+  }
+
+  AttentionShape s_;
+  Tiling t_;
+  Lanes lanes_;
+
+ private:
+  std::int64_t products_at_;
+  std::int64_t workspace_bytes_ = 0;
+};
+
+class AttentionForward final : public AttentionSteps {
+ public:
+  AttentionForward(const AttentionShape& shape, const Box& q, bool tf32) : AttentionSteps(shape, q, 1) {
+    using enum Operand;
+    for (const Extents& extents : t_.extents) {
+      const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, s_.scale, tf32),
+                                             make_product(s_, t_, extents, queries, {scores}, {keys}, 1, tf32));
+      book(plan.scores);
+      book(plan.values);
+    }
+  }
+
+  void run(const KernelRun& run) const override {
+    const float* const q = in<float>(run, 0);
+    const float* const k = in<float>(run, 1);
+    const float* const v = in<float>(run, 2);
+    float* const scores = matrix(run, 0);
+    for (const Step& step : t_.steps) {
+      const Plan& plan = plans_[step.plan];
+      const std::int64_t at_query = query_offset(step), at_key = key_offset(step);
+      plan.scores.run({q + at_query, k + at_key, scores}, false, product_workspace(run), run.queue);
+      Softmax{rows(run, step, run.out_boxes[0]), lanes_, scores, out<float>(run, 1), t_.heads * t_.queries, t_.queries}.start(
+          run.queue);
+      plan.values.run({scores, v + at_key, out<float>(run, 0) + at_query}, false, product_workspace(run), run.queue);
+    }
+  }
+
+ private:
+  struct Plan {
+    Product scores;
+    Product values;
+  };
+  std::vector<Plan> plans_;
+};
+
+// With the names of SoftmaxGradient: dv = (P ∘ F)ᵀ dy, dS = P ∘ (F ∘ dy vᵀ − D), dq = scale · dS k, dk = scale · dSᵀ q.
+class AttentionBackward final : public AttentionSteps {
+ public:
+  AttentionBackward(const AttentionShape& shape, const Box& q, bool tf32) : AttentionSteps(shape, q, 2) {
+    using enum Operand;
+    for (const Extents& extents : t_.extents) {
+      const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, s_.scale, tf32),
+                                             make_product(s_, t_, extents, scores, {queries}, {keys, true}, 1, tf32),
+                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, 1, tf32),
+                                             make_product(s_, t_, extents, queries, {scores}, {keys}, s_.scale, tf32),
+                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, s_.scale, tf32));
+      for (const Product* product : {&plan.scores, &plan.products, &plan.values, &plan.queries, &plan.keys}) book(*product);
+    }
+  }
+
+  void run(const KernelRun& run) const override {
+    const float* const dy = in<float>(run, 0);
+    const float* const q = in<float>(run, 1);
+    const float* const k = in<float>(run, 2);
+    const float* const v = in<float>(run, 3);
+    const float* const y = in<float>(run, 4);
+    float* const scores = matrix(run, 0);
+    float* const products = matrix(run, 1);
+    std::byte* const workspace = product_workspace(run);
+    const std::int64_t features = t_.features(s_);
+    for (const Step& step : t_.steps) {
+      const Plan& plan = plans_[step.plan];
+      const std::int64_t at_query = query_offset(step), at_key = key_offset(step);
+      // The last queries come first, and see all keys.
+      const bool add = step.query + t_.extents[step.plan].queries < t_.queries;
+      plan.scores.run({q + at_query, k + at_key, scores}, false, workspace, run.queue);
+      plan.products.run({dy + at_query, v + at_key, products}, false, workspace, run.queue);
+      SoftmaxGradient{rows(run, step, run.in_boxes[0]),
+                      lanes_,
+                      scores,
+                      products,
+                      dy,
+                      y,
+                      t_.queries * features,
+                      features,
+                      static_cast<int>(s_.width),
+                      in<float>(run, 5),
+                      t_.heads * t_.queries,
+                      t_.queries}
+          .start(run.queue);
+      plan.values.run({scores, dy + at_query, out<float>(run, 2) + at_key}, add, workspace, run.queue);
+      plan.queries.run({products, k + at_key, out<float>(run, 0) + at_query}, false, workspace, run.queue);
+      plan.keys.run({products, q + at_query, out<float>(run, 1) + at_key}, add, workspace, run.queue);
+    }
+  }
+
+ private:
+  struct Plan {
+    Product scores, products, values, queries, keys;
+  };
+  std::vector<Plan> plans_;
+};
+
+template <bool kTf32>
+std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storage) {
+  expect_card_call(call, storage);
+  if (has_empty_input(call)) return make_zeros(call, storage);
+  return std::make_unique<AttentionForward>(attention_shape(call.site), call.boxes.in[0], kTf32);
+}
+
+template <bool kTf32>
+std::unique_ptr<Kernel> make_backward(const Call& call, const StorageRule& storage) {
+  expect_card_call(call, storage);
+  if (has_empty_input(call)) return make_zeros(call, storage);
+  return std::make_unique<AttentionBackward>(attention_grad_shape(call.site), call.boxes.in[0], kTf32);
+}
+
+}  // namespace
+
+void cuda_attention(KernelTable& table) {
+  table.add("attention", table.tf32 ? make_forward<true> : make_forward<false>);
+  table.add("attention_grad", table.tf32 ? make_backward<true> : make_backward<false>);
+}
+
+}  // namespace outsize::OUTSIZE_PLACE
