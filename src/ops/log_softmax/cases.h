@@ -48,6 +48,55 @@ soft: y = log_softmax(x) axis=2
 output y
 )",
        2, true, "x.log_softmax(2)"},
+      {"one", R"(
+graph log_softmax_one
+input x f32[6, 1]
+soft: y = log_softmax(x)
+output y
+)",
+       2, true, "x.log_softmax(-1)"},
+      {"three", R"(
+graph log_softmax_three
+input x f32[301, 3]
+soft: y = log_softmax(x)
+output y
+)",
+       2, true, "x.log_softmax(-1)"},
+      {"seven", R"(
+graph log_softmax_seven
+input x f32[50, 7]
+soft: y = log_softmax(x)
+output y
+)",
+       2, true, "x.log_softmax(-1)"},
+      {"thousand", R"(
+graph log_softmax_thousand
+input x f32[4, 1000]
+soft: y = log_softmax(x)
+output y
+)",
+       2, true, "x.log_softmax(-1)"},
+      {"long", R"(
+graph log_softmax_long
+input x f32[2, 5003]
+soft: y = log_softmax(x)
+output y
+)",
+       2, true, "x.log_softmax(-1)"},
+      {"longer", R"(
+graph log_softmax_longer
+input x f32[2, 8200]
+soft: y = log_softmax(x)
+output y
+)",
+       2, true, "x.log_softmax(-1)"},
+      {"long_lines", R"(
+graph log_softmax_long_lines
+input x f32[130, 3]
+soft: y = log_softmax(x) axis=0
+output y
+)",
+       2, true, "x.log_softmax(0)"},
       {.name = "scores",
        .graph = R"(
 graph log_softmax_scores

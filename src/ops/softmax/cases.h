@@ -48,6 +48,55 @@ soft: y = softmax(x) axis=2
 output y
 )",
        2, true, "x.softmax(2)"},
+      {"one", R"(
+graph softmax_one
+input x f32[6, 1]
+soft: y = softmax(x)
+output y
+)",
+       2, true, "x.softmax(-1)"},
+      {"three", R"(
+graph softmax_three
+input x f32[301, 3]
+soft: y = softmax(x)
+output y
+)",
+       2, true, "x.softmax(-1)"},
+      {"seven", R"(
+graph softmax_seven
+input x f32[50, 7]
+soft: y = softmax(x)
+output y
+)",
+       2, true, "x.softmax(-1)"},
+      {"thousand", R"(
+graph softmax_thousand
+input x f32[4, 1000]
+soft: y = softmax(x)
+output y
+)",
+       2, true, "x.softmax(-1)"},
+      {"long", R"(
+graph softmax_long
+input x f32[2, 5003]
+soft: y = softmax(x)
+output y
+)",
+       2, true, "x.softmax(-1)"},
+      {"longer", R"(
+graph softmax_longer
+input x f32[2, 8200]
+soft: y = softmax(x)
+output y
+)",
+       2, true, "x.softmax(-1)"},
+      {"long_lines", R"(
+graph softmax_long_lines
+input x f32[130, 3]
+soft: y = softmax(x) axis=0
+output y
+)",
+       2, true, "x.softmax(0)"},
       {.name = "scores",
        .graph = R"(
 graph softmax_scores
