@@ -1,6 +1,5 @@
-#include "ops/attention/cuda_rows.h"
 #include "ops/cuda/product.h"
-#include "ops/dropout/dropout.h"
+#include "ops/cuda/scores.h"
 
 // Attention made of matrix products, for as many samples and heads at once as have their scores in the card's cache, or for some of
 // the queries of one. Heads lie inside the rows of q, k and v, so that products step over what belongs to other heads. All sums
@@ -9,7 +8,7 @@
 namespace outsize::OUTSIZE_PLACE {
 namespace {
 
-using namespace attention_rows;
+constexpr std::int64_t kWide = 4;  // elements that rows begin at a multiple of
 
 // The bytes of scores that are worked on at once, and what numbers of queries are cut to. Emulated, so few that small cases are cut
 // in all ways.
@@ -49,7 +48,7 @@ struct Tiling {
       : samples(q.extent(0)),
         queries(q.extent(1)),
         heads(q.extent(2) / shape.width),
-        stride(ceil_divide(shape.keys, kLanes) * kLanes),
+        stride(ceil_divide(shape.keys, kWide) * kWide),
         most{1, 1, queries, shape.keys} {
     const std::int64_t row_bytes = matrices * stride * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t rows = std::max<std::int64_t>(kScoreBytes / row_bytes, 1), pairs = rows / queries;
@@ -101,9 +100,9 @@ struct Factor {
   bool transposed = false;
 };
 
-// result = alpha · left · right for all samples and heads of a step.
+// result = left · right for all samples and heads of a step.
 Product make_product(const AttentionShape& shape, const Tiling& tiling, const Extents& extents, Operand result, Factor left,
-                     Factor right, double alpha, bool tf32) {
+                     Factor right, bool tf32) {
   const auto rows = [&](Operand operand) { return operand == Operand::keys ? extents.keys : extents.queries; };
   const auto columns = [&](Operand operand) { return operand == Operand::scores ? extents.keys : shape.width; };
   const auto row_stride = [&](Operand operand) { return operand == Operand::scores ? tiling.stride : tiling.features(shape); };
@@ -123,8 +122,7 @@ Product make_product(const AttentionShape& shape, const Tiling& tiling, const Ex
                   .a = {row_stride(left.operand), left.transposed},
                   .b = {row_stride(right.operand), right.transposed},
                   .c = {row_stride(result), false},
-                  .batches = {strides(head_stride, extents.heads), strides(sample_stride, extents.samples)},
-                  .alpha = static_cast<float>(alpha)},
+                  .batches = {strides(head_stride, extents.heads), strides(sample_stride, extents.samples)}},
                  tf32);
 }
 
@@ -136,7 +134,7 @@ class AttentionSteps : public Kernel {
 
  protected:
   AttentionSteps(const AttentionShape& shape, const Box& q, std::int64_t matrices)
-      : s_(shape), t_(shape, q, matrices), lanes_(static_cast<int>(shape.keys)), products_at_(matrices * t_.score_bytes()) {
+      : s_(shape), t_(shape, q, matrices), products_at_(matrices * t_.score_bytes()) {
     OUTSIZE_CHECK(shape.keys < (std::int64_t{1} << 30));
   }
 
@@ -151,35 +149,29 @@ class AttentionSteps : public Kernel {
   }
   std::int64_t key_offset(const Step& step) const { return step.sample * s_.keys * t_.features(s_) + step.head * s_.width; }
 
-  // The rows of scores of a step, in a call on this box of q.
-  Rows rows(const KernelRun& run, const Step& step, const Box& q) const {
+  // The scores of a call on this box of q, of which its steps have parts.
+  Scores scores(const KernelRun& run, const Box& q) const {
+    const auto mask = static_cast<std::size_t>(s_.mask);
+    return {s_, q, s_.mask < 0 ? nullptr : in<float>(run, s_.mask), s_.mask < 0 ? Box() : run.in_boxes[mask],
+            s_.key < 0 ? nullptr : in<std::uint32_t>(run, s_.key)};
+  }
+  // Puts f(what rows add up to) of a step into the stream: `make` makes it of the step's scores.
+  template <class Make, std::size_t kMatrices>
+  void run_step(const Make& make, const Scores& all, const Step& step, const std::array<float*, kMatrices>& matrices,
+                void* queue) const {
     const Extents& extents = t_.extents[step.plan];
-    Rows rows;
-    rows.heads = Divide(extents.heads);
-    rows.queries = Divide(extents.queries);
-    rows.count = static_cast<std::uint32_t>(extents.samples * extents.heads * extents.queries);
-    rows.stride = t_.stride;
-    rows.keys = static_cast<int>(extents.keys);
-    rows.sample = step.sample;
-    rows.head = step.head;
-    rows.query = step.query;
-    rows.call_sample = q.lo[0];
-    rows.call_query = q.lo[1];
-    rows.call_head = q.lo[2] / s_.width;
-    rows.all_heads = s_.heads;
-    rows.all_queries = s_.queries;
-    rows.all_keys = s_.keys;
-    rows.causal = s_.causal;
-    if (s_.mask >= 0) rows.mask = Mask(in<float>(run, s_.mask), run.in_boxes[static_cast<std::size_t>(s_.mask)]);
-    if (s_.key >= 0)
-      rows.draw = {in<std::uint32_t>(run, s_.key), s_.stream, static_cast<std::uint32_t>(dropout_threshold(s_.dropout)),
-                   static_cast<float>(1 / (1 - s_.dropout))};
-    return rows;
+    // What lies between the keys and the next row is no key that anyone sees: it may be taken with them, but there is no mask of
+    // it.
+    RowShape shape(extents.samples * extents.heads * extents.queries,
+                   all.mask == nullptr ? ceil_divide(extents.keys, kWide) * kWide : extents.keys);
+    shape.pitch = t_.stride;
+    std::array<const float*, kMatrices> read;
+    std::ranges::copy(matrices, read.begin());
+    run_rows(make(all.part(step.sample * t_.heads + step.head, step.query, extents.queries)), read, matrices, shape, queue);
   }
 
   AttentionShape s_;
   Tiling t_;
-  Lanes lanes_;
 
  private:
   std::int64_t products_at_;
@@ -191,8 +183,8 @@ class AttentionForward final : public AttentionSteps {
   AttentionForward(const AttentionShape& shape, const Box& q, bool tf32) : AttentionSteps(shape, q, 1) {
     using enum Operand;
     for (const Extents& extents : t_.extents) {
-      const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, s_.scale, tf32),
-                                             make_product(s_, t_, extents, queries, {scores}, {keys}, 1, tf32));
+      const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, tf32),
+                                             make_product(s_, t_, extents, queries, {scores}, {keys}, tf32));
       book(plan.scores);
       book(plan.values);
     }
@@ -202,14 +194,15 @@ class AttentionForward final : public AttentionSteps {
     const float* const q = in<float>(run, 0);
     const float* const k = in<float>(run, 1);
     const float* const v = in<float>(run, 2);
-    float* const scores = matrix(run, 0);
+    float* const weights = matrix(run, 0);
+    const Scores all = scores(run, run.out_boxes[0]);
     for (const Step& step : t_.steps) {
       const Plan& plan = plans_[step.plan];
       const std::int64_t at_query = query_offset(step), at_key = key_offset(step);
-      plan.scores.run({q + at_query, k + at_key, scores}, false, product_workspace(run), run.queue);
-      Softmax{rows(run, step, run.out_boxes[0]), lanes_, scores, out<float>(run, 1), t_.heads * t_.queries, t_.queries}.start(
-          run.queue);
-      plan.values.run({scores, v + at_key, out<float>(run, 0) + at_query}, false, product_workspace(run), run.queue);
+      plan.scores.run({q + at_query, k + at_key, weights}, false, product_workspace(run), run.queue);
+      run_step([&](const Scores& own) { return ScoresSoftmax(own, out<float>(run, 1)); }, all, step, std::array{weights},
+               run.queue);
+      plan.values.run({weights, v + at_key, out<float>(run, 0) + at_query}, false, product_workspace(run), run.queue);
     }
   }
 
@@ -221,17 +214,17 @@ class AttentionForward final : public AttentionSteps {
   std::vector<Plan> plans_;
 };
 
-// With the names of SoftmaxGradient: dv = (P ∘ F)ᵀ dy, dS = P ∘ (F ∘ dy vᵀ − D), dq = scale · dS k, dk = scale · dSᵀ q.
+// With the names of ScoresSoftmaxGrad: dv = (P ∘ F)ᵀ dy, dS = scale · P ∘ (F ∘ dy vᵀ − D), dq = dS k, dk = dSᵀ q.
 class AttentionBackward final : public AttentionSteps {
  public:
   AttentionBackward(const AttentionShape& shape, const Box& q, bool tf32) : AttentionSteps(shape, q, 2) {
     using enum Operand;
     for (const Extents& extents : t_.extents) {
-      const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, s_.scale, tf32),
-                                             make_product(s_, t_, extents, scores, {queries}, {keys, true}, 1, tf32),
-                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, 1, tf32),
-                                             make_product(s_, t_, extents, queries, {scores}, {keys}, s_.scale, tf32),
-                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, s_.scale, tf32));
+      const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, tf32),
+                                             make_product(s_, t_, extents, scores, {queries}, {keys, true}, tf32),
+                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, tf32),
+                                             make_product(s_, t_, extents, queries, {scores}, {keys}, tf32),
+                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, tf32));
       for (const Product* product : {&plan.scores, &plan.products, &plan.values, &plan.queries, &plan.keys}) book(*product);
     }
   }
@@ -242,31 +235,20 @@ class AttentionBackward final : public AttentionSteps {
     const float* const k = in<float>(run, 2);
     const float* const v = in<float>(run, 3);
     const float* const y = in<float>(run, 4);
-    float* const scores = matrix(run, 0);
+    float* const weights = matrix(run, 0);
     float* const products = matrix(run, 1);
     std::byte* const workspace = product_workspace(run);
-    const std::int64_t features = t_.features(s_);
+    const Scores all = scores(run, run.in_boxes[0]);
     for (const Step& step : t_.steps) {
       const Plan& plan = plans_[step.plan];
       const std::int64_t at_query = query_offset(step), at_key = key_offset(step);
       // The last queries come first, and see all keys.
       const bool add = step.query + t_.extents[step.plan].queries < t_.queries;
-      plan.scores.run({q + at_query, k + at_key, scores}, false, workspace, run.queue);
+      plan.scores.run({q + at_query, k + at_key, weights}, false, workspace, run.queue);
       plan.products.run({dy + at_query, v + at_key, products}, false, workspace, run.queue);
-      SoftmaxGradient{rows(run, step, run.in_boxes[0]),
-                      lanes_,
-                      scores,
-                      products,
-                      dy,
-                      y,
-                      t_.queries * features,
-                      features,
-                      static_cast<int>(s_.width),
-                      in<float>(run, 5),
-                      t_.heads * t_.queries,
-                      t_.queries}
-          .start(run.queue);
-      plan.values.run({scores, dy + at_query, out<float>(run, 2) + at_key}, add, workspace, run.queue);
+      run_step([&](const Scores& own) { return ScoresSoftmaxGrad(own, in<float>(run, 5), dy, y); }, all, step,
+               std::array{weights, products}, run.queue);
+      plan.values.run({weights, dy + at_query, out<float>(run, 2) + at_key}, add, workspace, run.queue);
       plan.queries.run({products, k + at_key, out<float>(run, 0) + at_query}, false, workspace, run.queue);
       plan.keys.run({products, q + at_query, out<float>(run, 1) + at_key}, add, workspace, run.queue);
     }

@@ -137,7 +137,7 @@ void Product::Single::run(const ProductOperands& operands, bool add, std::byte* 
       }
       float* const to = operands.c + n * batch.c + r * s.c.stride;
       for (std::size_t c = 0; c < sums.size(); ++c) {
-        double result = s.alpha * sums[c];
+        double result = sums[c];
         if (s.bias) result += static_cast<double>(operands.bias[c]);
         if (add) result += static_cast<double>(to[c]);
         to[c] = static_cast<float>(result);

@@ -98,7 +98,6 @@ struct LibraryProduct::Prepared {
   Layout first, second, result;
   std::array<cublasLtMatmulAlgo_t, std::size(kAlignments)> algorithms{};
   std::size_t workspace_bytes = 0;
-  float alpha = 1;
   bool bias = false;
 };
 
@@ -111,7 +110,6 @@ LibraryProduct::LibraryProduct(const ProductShape& shape, bool tf32, std::int64_
   const Library& lib = library();
   Prepared& p = *prepared_;
   p.workspace_bytes = static_cast<std::size_t>(workspace_bytes);
-  p.alpha = shape.alpha;
   p.bias = shape.bias;
 
   cublasLtMatmulDesc_t made = nullptr;
@@ -166,8 +164,8 @@ void LibraryProduct::run(const ProductOperands& operands, bool add, std::byte* w
   for (const void* pointer : {static_cast<const void*>(operands.a), static_cast<const void*>(operands.b),
                               static_cast<const void*>(operands.c), static_cast<const void*>(operands.bias)})
     if (!aligned_to(pointer, kAlignments[0])) choice = 1;
-  const float beta = add ? 1 : 0;
-  lib.expect(lib.cublasLtMatmul(lib.handle, p.description.get(), &p.alpha, operands.b, p.first.get(), operands.a, p.second.get(),
+  const float alpha = 1, beta = add ? 1 : 0;
+  lib.expect(lib.cublasLtMatmul(lib.handle, p.description.get(), &alpha, operands.b, p.first.get(), operands.a, p.second.get(),
                                 &beta, operands.c, p.result.get(), operands.c, p.result.get(), &p.algorithms[choice], workspace,
                                 p.workspace_bytes, static_cast<cudaStream_t>(queue)),
              "run a product");

@@ -22,7 +22,7 @@ struct ProductBatch {
   std::int64_t c = 0;
 };
 
-// C = alpha · A · B, and with `bias` one number more a column: A is rows × inner, B is inner × columns, C is rows × columns, as the
+// C = A · B, and with `bias` one number more a column: A is rows × inner, B is inner × columns, C is rows × columns, as the
 // product takes them.
 struct ProductShape {
   std::int64_t rows = 0;
@@ -31,7 +31,6 @@ struct ProductShape {
   MatrixLayout a, b, c;  // c is not transposed
   // The products of a batch of batches: (i, j) at i · the first's strides + j · the second's.
   std::array<ProductBatch, 2> batches;
-  float alpha = 1;
   bool bias = false;
 };
 
