@@ -1,6 +1,11 @@
 #include "ops/cuda/library/cublaslt.h"
 
 #include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/cuda/library/shared_library.h"
@@ -28,7 +33,7 @@ struct Library {
   OUTSIZE_FUNCTION(cublasLtMatmulPreferenceSetAttribute);
 #undef OUTSIZE_FUNCTION
 
-  cublasLtHandle_t handle = nullptr;
+  cublasLtHandle_t handle = nullptr;  // null where there is no card
 
   void expect(cublasStatus_t status, const char* what) const {
     if (status != CUBLAS_STATUS_SUCCESS) internal_error("cuBLASLt cannot {}: {}", what, cublasLtGetStatusString(status));
@@ -38,7 +43,8 @@ struct Library {
 const Library& library() {
   static const Library loaded = [] {
     Library fresh;
-    fresh.expect(fresh.cublasLtCreate(&fresh.handle), "begin");
+    int cards = 0;
+    if (cudaGetDeviceCount(&cards) == cudaSuccess && cards > 0) fresh.expect(fresh.cublasLtCreate(&fresh.handle), "begin");
     return fresh;
   }();
   return loaded;
@@ -90,15 +96,60 @@ constexpr std::uint32_t kAlignments[] = {16, 4};
 
 bool aligned_to(const void* pointer, std::uint32_t bytes) { return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0; }
 
+// What the library's heuristics choose, by alignment; none where they know nothing.
+using Algorithms = std::array<std::optional<cublasLtMatmulAlgo_t>, std::size(kAlignments)>;
+
+// All that the choice depends on, in numbers.
+using Signature = std::array<std::int64_t, 15>;
+
+Signature signature_of(const ProductShape& shape, bool tf32, std::int64_t workspace_bytes) {
+  const ProductBatch& batch = shape.batches[0];
+  return {shape.rows,
+          shape.inner,
+          shape.columns,
+          shape.a.stride,
+          shape.a.transposed,
+          shape.b.stride,
+          shape.b.transposed,
+          shape.c.stride,
+          batch.count,
+          batch.a,
+          batch.b,
+          batch.c,
+          shape.bias,
+          tf32,
+          workspace_bytes};
+}
+
+// Many calls of a program have the same products: the library is asked once for each.
+template <class Ask>
+Algorithms algorithms_for(const Signature& signature, const Ask& ask) {
+  static std::mutex mutex;
+  static std::map<Signature, Algorithms> known;
+  const std::lock_guard lock(mutex);
+  const auto found = known.find(signature);
+  return found != known.end() ? found->second : known.emplace(signature, ask()).first->second;
+}
+
 }  // namespace
 
 // The library computes Cᵀ = Bᵀ · Aᵀ, whose operands lie as it wants them; so its first operand is our second.
 struct LibraryProduct::Prepared {
   Description description;
   Layout first, second, result;
-  std::array<cublasLtMatmulAlgo_t, std::size(kAlignments)> algorithms{};
+  Algorithms algorithms;
   std::size_t workspace_bytes = 0;
   bool bias = false;
+
+  std::optional<cublasLtMatmulAlgo_t> ask(const Preference& preference) const {
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status =
+        library().cublasLtMatmulAlgoGetHeuristic(library().handle, description.get(), first.get(), second.get(), result.get(),
+                                                 result.get(), preference.get(), 1, &found, &count);
+    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+    return found.algo;
+  }
 };
 
 LibraryProduct::~LibraryProduct() = default;
@@ -140,20 +191,22 @@ LibraryProduct::LibraryProduct(const ProductShape& shape, bool tf32, std::int64_
   // Splits of the inner dimension are added up in a fixed order by these two; the third scheme adds in place, as blocks come.
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE));
-  for (std::size_t i = 0; i < std::size(kAlignments); ++i) {
-    for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                                 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      set(preference, attribute, kAlignments[i]);
-    cublasLtMatmulHeuristicResult_t found{};
-    int count = 0;
-    const cublasStatus_t status =
-        lib.cublasLtMatmulAlgoGetHeuristic(lib.handle, p.description.get(), p.first.get(), p.second.get(), p.result.get(),
-                                           p.result.get(), preference.get(), 1, &found, &count);
-    if (status != CUBLAS_STATUS_SUCCESS || count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
-      user_error("cuBLASLt has no kernel for {} products of {} × {} × {} with {} bytes of workspace: {}", batch.count, shape.rows,
-                 shape.inner, shape.columns, workspace_bytes, lib.cublasLtGetStatusString(status));
-    p.algorithms[i] = found.algo;
-  }
+  if (lib.handle == nullptr) return;
+  p.algorithms = algorithms_for(signature_of(shape, tf32, workspace_bytes), [&] {
+    Algorithms algorithms;
+    for (std::size_t i = 0; i < algorithms.size(); ++i) {
+      for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+        set(preference, attribute, kAlignments[i]);
+      algorithms[i] = p.ask(preference);
+    }
+    return algorithms;
+  });
+  // A kernel that takes any address takes aligned ones.
+  if (!p.algorithms[0]) p.algorithms[0] = p.algorithms[1];
+  if (!p.algorithms[0])
+    user_error("cuBLASLt has no kernel for {} products of {} × {} × {} with {} bytes of workspace", batch.count, shape.rows,
+               shape.inner, shape.columns, workspace_bytes);
 }
 
 void LibraryProduct::run(const ProductOperands& operands, bool add, std::byte* workspace, void* queue) const {
@@ -164,9 +217,10 @@ void LibraryProduct::run(const ProductOperands& operands, bool add, std::byte* w
   for (const void* pointer : {static_cast<const void*>(operands.a), static_cast<const void*>(operands.b),
                               static_cast<const void*>(operands.c), static_cast<const void*>(operands.bias)})
     if (!aligned_to(pointer, kAlignments[0])) choice = 1;
+  if (!p.algorithms[choice]) internal_error("cuBLASLt has no kernel for a product's addresses, or was prepared without a card");
   const float alpha = 1, beta = add ? 1 : 0;
   lib.expect(lib.cublasLtMatmul(lib.handle, p.description.get(), &alpha, operands.b, p.first.get(), operands.a, p.second.get(),
-                                &beta, operands.c, p.result.get(), operands.c, p.result.get(), &p.algorithms[choice], workspace,
+                                &beta, operands.c, p.result.get(), operands.c, p.result.get(), &*p.algorithms[choice], workspace,
                                 p.workspace_bytes, static_cast<cudaStream_t>(queue)),
              "run a product");
 }

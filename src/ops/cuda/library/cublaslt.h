@@ -46,7 +46,7 @@ struct ProductOperands {
 class LibraryProduct {
  public:
   // Of the shape's batches only the first counts. `tf32`: factors may be rounded to TF32. Throws UserError where the library is not
-  // here or knows no kernel that does with `workspace_bytes`.
+  // here or knows no kernel that does with `workspace_bytes`. Where there is no card it is made too, but cannot run.
   LibraryProduct(const ProductShape& shape, bool tf32, std::int64_t workspace_bytes);
   ~LibraryProduct();
   LibraryProduct(LibraryProduct&&) noexcept;
