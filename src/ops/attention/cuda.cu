@@ -10,17 +10,20 @@ namespace {
 
 constexpr std::int64_t kWide = 4;  // elements that rows begin at a multiple of
 
-// The bytes of scores that are worked on at once, and what numbers of queries are cut to. Emulated, so few that small cases are cut
-// in all ways.
+// The bytes of scores that are worked on at once; what numbers of queries are cut to; and, where queries see the keys before them
+// only, in how many blocks the queries are then, each with the keys that it sees, and how many it has at least. Emulated, so few
+// that small cases are cut in all ways.
 #if defined(__CUDACC__)
 constexpr std::int64_t kScoreBytes = std::int64_t{24} << 20;
 constexpr std::int64_t kQueryStep = 64;
+constexpr std::int64_t kCausalBlocks = 4;
+constexpr std::int64_t kLeastQueries = 128;
 #else
 constexpr std::int64_t kScoreBytes = 700;
 constexpr std::int64_t kQueryStep = 1;
+constexpr std::int64_t kCausalBlocks = 3;
+constexpr std::int64_t kLeastQueries = 1;
 #endif
-// Where queries see the keys before them only, blocks of queries see so many different numbers of keys at most.
-constexpr std::int64_t kKeySteps = 8;
 
 // The samples, heads, queries and keys that are worked on at once, and where they begin in the call. Keys begin at 0.
 struct Extents {
@@ -51,18 +54,16 @@ struct Tiling {
         stride(ceil_divide(shape.keys, kWide) * kWide),
         most{1, 1, queries, shape.keys} {
     const std::int64_t row_bytes = matrices * stride * static_cast<std::int64_t>(sizeof(float));
-    const std::int64_t rows = std::max<std::int64_t>(kScoreBytes / row_bytes, 1), pairs = rows / queries;
+    const std::int64_t rows = std::max<std::int64_t>(kScoreBytes / row_bytes, 1);
     // Where the box has all queries, none moves, and it is known which keys a block of them sees.
     const bool cut_keys = shape.causal && queries == shape.queries;
-    if (pairs >= heads)
-      most.heads = heads, most.samples = even_parts(samples, pairs / heads);
-    else if (pairs >= 1)
-      most.heads = even_parts(heads, pairs);
-    else
-      most.queries = even_queries(queries, rows);
-    if (cut_keys) most.queries = std::min(most.queries, even_queries(queries, ceil_divide(queries, kKeySteps)));
+    const std::int64_t wanted = cut_keys ? std::max(ceil_divide(queries, kCausalBlocks), kLeastQueries) : queries;
+    most.queries = block_of(queries, std::min(rows, wanted));
+    const std::int64_t pairs = rows / most.queries;
+    most.heads = even_parts(heads, std::min(pairs, heads));
+    most.samples = even_parts(samples, std::clamp<std::int64_t>(pairs / heads, 1, samples));
 
-    const std::int64_t key_step = cut_keys ? ceil_divide(shape.keys, kKeySteps) : shape.keys;
+    const std::int64_t key_step = cut_keys ? ceil_divide(shape.keys, kCausalBlocks) : shape.keys;
     for (std::int64_t sample = 0; sample < samples; sample += most.samples)
       for (std::int64_t head = 0; head < heads; head += most.heads)
         for (std::int64_t query = (queries - 1) / most.queries * most.queries; query >= 0; query -= most.queries) {
@@ -84,10 +85,11 @@ struct Tiling {
   std::int64_t features(const AttentionShape& shape) const { return heads * shape.width; }
 
  private:
-  static std::int64_t even_queries(std::int64_t extent, std::int64_t most_queries) {
+  // Queries of a block: nearly the same number in each, at most `most_queries`; whole steps where there is more than one block.
+  static std::int64_t block_of(std::int64_t extent, std::int64_t most_queries) {
     const std::int64_t each = even_parts(extent, most_queries);
-    const std::int64_t whole = ceil_divide(each, kQueryStep) * kQueryStep;
-    return whole <= most_queries ? whole : std::max(most_queries / kQueryStep * kQueryStep, std::min(each, kQueryStep));
+    if (each == extent || most_queries < kQueryStep) return each;
+    return std::min(ceil_divide(each, kQueryStep), most_queries / kQueryStep) * kQueryStep;
   }
 };
 
