@@ -17,6 +17,7 @@ struct Scores {
   std::int64_t first_query = 0;  // likewise
 
   int keys = 0;
+  int width = 0;  // of a head
   bool causal = false;
   float scale = 1;
   const float* mask = nullptr;  // added to the scaled scores; its strides are 0 where it has one for all
@@ -34,6 +35,7 @@ struct Scores {
       : queries(q.extent(1)),
         heads(q.extent(2) / shape.width),
         keys(static_cast<int>(shape.keys)),
+        width(static_cast<int>(shape.width)),
         causal(shape.causal),
         scale(static_cast<float>(shape.scale)),
         mask(mask_data),
@@ -68,6 +70,7 @@ struct Scores {
     const float* mask = nullptr;  // of the row
     std::uint64_t place = 0;      // of the row's first weight among all weights
     std::int64_t query = 0;       // where the row's number is among [B, H, Tq] of the call
+    std::int64_t feature = 0;     // where the row's features are among [B, Tq, H, D] of the call
   };
   OUTSIZE_BOTH Line line(std::int64_t r) const {
     const std::uint32_t row = static_cast<std::uint32_t>(r), in_launch = queries.quotient(row);
@@ -82,6 +85,7 @@ struct Scores {
     line.place =
         static_cast<std::uint64_t>((((sample_from + sample) * all_heads + head_from + head) * all_queries + global_query) * keys);
     line.query = pair * call_queries + query;
+    line.feature = ((sample * call_queries + query) * heads.by() + head) * width;
     return line;
   }
 
@@ -160,10 +164,10 @@ struct ScoresSoftmax : PlainRows {
   }
 };
 
-// In place: from the products q · k and dy · v of the same rows, and lse [B, H, Tq] of the call, the products become the weights of
-// the forward (dropout in them), and dy · v the gradient of q · k:
-//   scale · P · (F · dy·v − Σ P · F · dy·v)      P: the weights without dropout, F: dropout's factors
-//   run_rows(ScoresSoftmaxGrad{scores, lse}, {products, dyv}, {weights, dproducts}, RowShape(rows, keys), queue)
+// In place: from the products q · k and dy · v of the same rows, and what the forward gave, the products become the weights of the
+// forward (dropout in them), and dy · v the gradient of q · k:
+//   scale · P · (F · dy·v − D)      P: the weights without dropout, F: dropout's factors, D = Σ dy · y (Dao et al. 2022, B.4)
+//   run_rows(ScoresSoftmaxGrad{scores, lse, dy, y}, {products, dyv}, {weights, dproducts}, RowShape(rows, keys), queue)
 struct ScoresSoftmaxGrad : PlainRows {
   static constexpr int kInputs = 2;
   static constexpr int kOutputs = 2;
@@ -180,9 +184,12 @@ struct ScoresSoftmaxGrad : PlainRows {
   };
 
   Scores scores;
-  const float* lse;
+  const float* lse;  // [B, H, Tq] of the call
+  const float* dy;   // [B, Tq, H, D] of the call
+  const float* y;    // likewise
 
-  ScoresSoftmaxGrad(const Scores& of, const float* log_sums) : scores(of), lse(log_sums) {}
+  ScoresSoftmaxGrad(const Scores& of, const float* log_sums, const float* result_gradient, const float* result)
+      : scores(of), lse(log_sums), dy(result_gradient), y(result) {}
   bool vectors() const { return scores.vectors(); }
   OUTSIZE_BOTH Line line(std::int64_t row) const {
     Line line{scores.line(row)};
@@ -190,42 +197,28 @@ struct ScoresSoftmaxGrad : PlainRows {
     return line;
   }
   OUTSIZE_BOTH int visible(const Line& line) const { return line.visible; }
+  // Not of the row itself, but of dy and y: those who share the row share their features, with the first batch of each.
   template <class Batch>
   OUTSIZE_BOTH void add(Partial& partial, const Batch& batch, const Line& line) const {
-    constexpr int V = Batch::kWide;
+    if (batch.first >= batch.step) return;
     float sum = 0;
-    OUTSIZE_UNROLL
-    for (int k = 0; k < Batch::kVectors; ++k) {
-      const int column = batch.column(k);
-      if (column >= line.visible) continue;
-      const Vector<float, V> weights = weights_of(batch.x[k][0], column, line), factors = scores.factors<V>(column, line);
-      OUTSIZE_UNROLL
-      for (int j = 0; j < V; ++j)
-        if (column + j < line.visible) sum += weights.of[j] * factors.of[j] * batch.x[k][1].of[j];
-    }
+    for (int d = batch.first / Batch::kWide; d < scores.width; d += batch.step / Batch::kWide)
+      sum += dy[line.feature + d] * y[line.feature + d];
     partial.sum += sum;
   }
   OUTSIZE_BOTH Row row(const Partial& all, const Line& line) const { return {static_cast<float>(all.sum), line}; }
   template <int V>
-  OUTSIZE_BOTH void write(const Vector<float, V>* x, int column, const Row& row, Vector<float, V>* y) const {
-    y[0] = y[1] = {};
+  OUTSIZE_BOTH void write(const Vector<float, V>* x, int column, const Row& row, Vector<float, V>* y_out) const {
+    y_out[0] = y_out[1] = {};
     if (column >= row.line.visible) return;
-    const Vector<float, V> weights = weights_of(x[0], column, row.line), factors = scores.factors<V>(column, row.line);
+    const Vector<float, V> scored = scores.of(x[0], column, row.line), factors = scores.factors<V>(column, row.line);
     OUTSIZE_UNROLL
     for (int j = 0; j < V; ++j) {
       if (column + j >= row.line.visible) continue;
-      y[0].of[j] = weights.of[j] * factors.of[j];
-      y[1].of[j] = scores.scale * weights.of[j] * (factors.of[j] * x[1].of[j] - row.sum);
+      const float weight = expf(scored.of[j] - row.line.lse);
+      y_out[0].of[j] = weight * factors.of[j];
+      y_out[1].of[j] = scores.scale * weight * (factors.of[j] * x[1].of[j] - row.sum);
     }
-  }
-
- private:
-  template <int V>
-  OUTSIZE_BOTH Vector<float, V> weights_of(const Vector<float, V>& products, int column, const Line& line) const {
-    Vector<float, V> weights = scores.of(products, column, line);
-    OUTSIZE_UNROLL
-    for (int j = 0; j < V; ++j) weights.of[j] = expf(weights.of[j] - line.lse);
-    return weights;
   }
 };
 
