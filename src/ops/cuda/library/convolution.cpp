@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMostTried = 10;
 constexpr int kMostRuns = 3;
+constexpr double kLong = 0.02;  // seconds
 
 // What the tensors of a graph are called.
 enum Id : std::int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
@@ -320,7 +321,7 @@ class Trial {
     if (memory_) cudaFree(memory_);
   }
 
-  // The least of a few times; nothing where it fails, or loses a NaN. It gives up early on what takes far longer than `best`.
+  // The least of a few times; nothing where it fails, or loses a NaN. Once is enough of what takes long, or far longer than `best`.
   std::optional<double> seconds(const CudnnPlan& plan, double best) {
     if (!run(plan) || cudaStreamSynchronize(stream_) != cudaSuccess) {
       cudaGetLastError();
@@ -328,7 +329,7 @@ class Trial {
     }
     if (relu_ && !kept_nan()) return std::nullopt;
     double least = INFINITY;
-    for (int i = 0; i < kMostRuns && (i == 0 || least < 1.5 * best); ++i) {
+    for (int i = 0; i < kMostRuns && (i == 0 || least < std::min(1.5 * best, kLong)); ++i) {
       float milliseconds = 0;
       cudaEventRecord(begin_, stream_);
       if (!run(plan)) return std::nullopt;
@@ -394,25 +395,36 @@ struct Found {
   std::string why;
 };
 
+// The most that a plan's workspace should be.
+std::int64_t workspace_limit(const ConvolutionSignature& signature) {
+  return std::min(kMostWorkspace, operand_bytes(signature) + kMostOver);
+}
+
+// The first few candidates and, where none of them keeps the limit, the first beyond them that does.
+std::vector<Candidate> first_candidates(const ConvolutionSignature& signature, const CudnnDescriptor* device, std::size_t few,
+                                        std::string& why) {
+  std::vector<Candidate> candidates;
+  bool fits = false;
+  why = for_each_candidate(signature, device, [&](Candidate candidate) {
+    const bool one = candidate.workspace_bytes <= workspace_limit(signature);
+    if (candidates.size() < few || (one && !fits)) candidates.push_back(std::move(candidate));
+    fits = fits || one;
+    return candidates.size() < few || !fits;
+  });
+  return candidates;
+}
+
 Found find_plans(const ConvolutionSignature& signature) {
   Found found;
   std::vector<std::shared_ptr<CudnnPlan>> candidates;
-  const std::int64_t most = std::min(kMostWorkspace, operand_bytes(signature) + kMostOver);
-  bool fits = false;
-  found.why = for_each_candidate(signature, nullptr, [&](Candidate candidate) {
-    // Beyond the first few only one that fits, where none of them does.
-    const bool one = candidate.workspace_bytes <= most;
-    if (candidates.size() < kMostTried || (one && !fits))
-      candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
-    fits = fits || one;
-    return candidates.size() < kMostTried || !fits;
-  });
+  for (Candidate& candidate : first_candidates(signature, nullptr, kMostTried, found.why))
+    candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
   std::int64_t workspace = 0;
   for (const auto& candidate : candidates) workspace = std::max(workspace, candidate->workspace_bytes());
   std::unique_ptr<Trial> trial = Trial::make(signature, workspace);
   if (!trial) {
     // What asks for most is left out.
-    workspace = most;
+    workspace = workspace_limit(signature);
     trial = Trial::make(signature, workspace);
   }
   if (!trial) {
@@ -451,7 +463,7 @@ const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature,
 }
 
 std::shared_ptr<const ConvolutionPlan> choose(const ConvolutionPlans& plans, const ConvolutionSignature& signature) {
-  const std::int64_t most = std::min(kMostWorkspace, operand_bytes(signature) + kMostOver);
+  const std::int64_t most = workspace_limit(signature);
   std::shared_ptr<const ConvolutionPlan> least;
   for (const auto& plan : plans) {
     if (plan->workspace_bytes() <= most) return plan;
@@ -460,7 +472,7 @@ std::shared_ptr<const ConvolutionPlan> choose(const ConvolutionPlans& plans, con
   return least;
 }
 
-std::vector<PlannedConvolution> planned_convolutions(const ConvolutionSignature& signature, const std::string& device,
+std::vector<PlannedConvolution> planned_convolutions(const ConvolutionSignature& signature, const std::string& device, int few,
                                                      std::string* why) {
   check(signature);
   CudnnDescriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
@@ -470,10 +482,8 @@ std::vector<PlannedConvolution> planned_convolutions(const ConvolutionSignature&
   std::vector<PlannedConvolution> planned;
   std::string answer = properties.why();
   if (properties.ok())
-    answer = for_each_candidate(signature, &properties, [&](const Candidate& candidate) {
+    for (const Candidate& candidate : first_candidates(signature, &properties, static_cast<std::size_t>(few), answer))
       planned.push_back({candidate.name(), candidate.workspace_bytes});
-      return planned.size() < kMostTried;
-    });
   if (why) *why = answer;
   return planned;
 }

@@ -87,13 +87,13 @@ inline constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
 inline constexpr std::int64_t kMostOver = std::int64_t{64} << 20;
 std::shared_ptr<const ConvolutionPlan> choose(const ConvolutionPlans& plans, const ConvolutionSignature& signature);
 
-// What cuDNN plans for a card that is only described, in its JSON: name and workspace, in its order. It needs neither card nor
-// driver.
+// What cuDNN plans for a card that is only described, in its JSON: name and workspace of the first few of those that would be tried
+// and, where none of them keeps the limits of choose(), of the first that does. It needs neither card nor driver.
 struct PlannedConvolution {
   std::string name;
   std::int64_t workspace_bytes = 0;
 };
-std::vector<PlannedConvolution> planned_convolutions(const ConvolutionSignature& signature, const std::string& device,
+std::vector<PlannedConvolution> planned_convolutions(const ConvolutionSignature& signature, const std::string& device, int few,
                                                      std::string* why = nullptr);
 
 }  // namespace outsize
