@@ -31,19 +31,24 @@ inline bool holds(const Box& box, const Dims& position) {
 }
 
 // A piece seen as elements of type T (`const T` for inputs) at global coordinates: `view(n, c, h, w)` or `view[position]`. It works
-// for plain values of any rank and for maps under any channel block. A view of an empty box may be made but holds nothing.
+// for plain values of any rank and for maps under any channel block or with their channels last. A view of an empty box may be made
+// but holds nothing.
 template <class T>
 class View {
  public:
   View(T* data, const Box& box, Format format, const StorageRule& rule) : data_(data), box_(box) {
     const int rank = box.rank();
     stride_ = Dims::filled(rank, 0);
-    if (format == Format::map) block_ = rule.channel_block;
+    const bool last = stored_channels_last(rule, format, rank);
+    if (format == Format::map && !last) block_ = rule.channel_block;
     std::int64_t next = block_;
-    for (int dim = rank - 1; dim >= 0; --dim) {
+    const auto step = [&](int dim) {
       stride_[dim] = next;
       next *= dim == kChannel ? blocks() : box.extent(dim);
-    }
+    };
+    if (last) step(kChannel);
+    for (int dim = rank - 1; dim >= 0; --dim)
+      if (!last || dim != kChannel) step(dim);
     stored_ = box.empty() ? 0 : next;
   }
 

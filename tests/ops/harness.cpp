@@ -152,6 +152,7 @@ const std::vector<Backend>& backends() {
         {"reference_f64", &reference, DType::f64, {1}, 1e-12},
         {"reference_f32", &reference, DType::f32, {1}},
         {"reference_f32_block8", &reference, DType::f32, {8}},
+        {"reference_f32_channels_last", &reference, DType::f32, {.channels_last = true}},
     };
 #ifdef OUTSIZE_TEST_CPU
     static const KernelTable cpu = cpu_kernels();

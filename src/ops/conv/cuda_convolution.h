@@ -1,0 +1,25 @@
+#pragma once
+
+#include "ops/cuda/library/convolution.h"
+#include "ops/cuda/support.h"
+
+namespace outsize::OUTSIZE_PLACE {
+
+// Kernels for a call of a convolution, by cuDNN where it is fast and by block programs else. `tf32`: whether factors may be rounded
+// to 10 bits.
+
+// in[0]: x, in[1]: the weights, in[2], if there is one: a number a channel of y; out[0]: y, with the op's activation.
+std::unique_ptr<Kernel> make_convolution(const Call& call, const StorageRule& storage, bool tf32);
+// in[0]: the y side, in[1]: the weights, in[2], if there is one: a number a channel of x; out[0]: the x side. It is the gradient of
+// a convolution with respect to x, and the transposed convolution.
+std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage, bool tf32);
+// in[0]: dy, in[1]: x; out[0]: the gradient of the weights, out[1], if there is one: that of the bias.
+std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const StorageRule& storage, bool tf32);
+
+// What the library is asked for in a call of any of these kinds, without a bias or activation.
+std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool tf32);
+
+// The elements that a map may have in one call of the library: below 2^31. Tests set it lower, so that small calls have parts.
+std::int64_t& most_elements();
+
+}  // namespace outsize::OUTSIZE_PLACE

@@ -1,0 +1,491 @@
+#include "ops/cuda/library/convolution.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/cuda/library/cudnn.h"
+
+namespace outsize {
+
+namespace {
+
+constexpr std::size_t kMostTried = 10;
+constexpr int kMostRuns = 3;
+constexpr double kLong = 0.02;  // seconds
+
+// What the tensors of a graph are called.
+enum Id : std::int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
+
+Dims packed_channels_last(const Dims& shape) {
+  Dims strides = shape;
+  std::int64_t next = shape[1];
+  for (int i = shape.rank() - 1; i >= 2; --i) {
+    strides[i] = next;
+    next *= shape[i];
+  }
+  strides[0] = next;
+  strides[1] = 1;
+  return strides;
+}
+
+Dims packed_plain(const Dims& shape) {
+  Dims strides = shape;
+  std::int64_t next = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    strides[i] = next;
+    next *= shape[i];
+  }
+  return strides;
+}
+
+CudnnDescriptor tensor(Id id, const Dims& shape, const Dims& strides, std::int64_t alignment, bool is_virtual = false) {
+  CudnnDescriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(id))
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, strides)
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment)
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
+      .finish();
+  return made;
+}
+
+// Which attributes a pass has for what.
+struct Names {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
+};
+
+Names names_of(ConvolutionPass pass) {
+  switch (pass) {
+    case ConvolutionPass::forward:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+    case ConvolutionPass::data:
+      return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    case ConvolutionPass::weights: break;
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+}
+
+// The graph of a convolution, with all that it is made of. `handle` is null for a card that is described.
+class Graph {
+ public:
+  Graph(const ConvolutionSignature& s, cudnnHandle_t handle) : graph_(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) {
+    const bool fused = s.bias || s.relu;
+    const CudnnDescriptor& x = keep(tensor(kX, s.x, packed_channels_last(s.x), s.alignment));
+    const CudnnDescriptor& w = keep(tensor(kW, s.w, packed_plain(s.w), 16));
+    const CudnnDescriptor& y =
+        keep(tensor(fused ? kConvolved : kY, s.y, packed_channels_last(s.y), s.alignment, /*is_virtual=*/fused));
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    CudnnDescriptor convolution(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    convolution.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+        .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode)
+        .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<std::int64_t>(s.rank()))
+        .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, s.dilation)
+        .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, s.stride)
+        .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, s.before)
+        .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, s.after)
+        .finish();
+    const Names names = names_of(s.pass);
+    CudnnDescriptor operation(names.operation);
+    operation.set(names.alpha, 1.0f)
+        .set(names.beta, s.accumulate ? 1.0f : 0.0f)
+        .set(names.convolution, keep(std::move(convolution)))
+        .set(names.x, x)
+        .set(names.w, w)
+        .set(names.y, y)
+        .finish();
+    add(std::move(operation));
+    if (s.bias) {
+      Dims channels = Dims::filled(s.y.rank(), 1);
+      channels[1] = s.y[1];
+      const CudnnDescriptor& bias = keep(tensor(kBias, channels, packed_channels_last(channels), 16));
+      const CudnnDescriptor& sum =
+          keep(tensor(s.relu ? kBiased : kY, s.y, packed_channels_last(s.y), s.alignment, /*is_virtual=*/s.relu));
+      CudnnDescriptor addition(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+      addition.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(CUDNN_POINTWISE_ADD))
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, y)
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, bias)
+          .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, sum)
+          .finish();
+      add(std::move(addition));
+      if (s.relu) {
+        const CudnnDescriptor& result = keep(tensor(kY, s.y, packed_channels_last(s.y), s.alignment));
+        CudnnDescriptor relu(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+        relu.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, pointwise(CUDNN_POINTWISE_RELU_FWD))
+            .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, sum)
+            .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, result)
+            .finish();
+        add(std::move(relu));
+      }
+    }
+    if (!why_.empty()) return;
+    if (handle) graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+    graph_
+        .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(operations_.size()),
+             operations_.data())
+        .finish();
+    why_ = graph_.why();
+  }
+
+  // What cuDNN answered where it has no such graph; else empty.
+  const std::string& why() const { return why_; }
+  const CudnnDescriptor& descriptor() const { return graph_; }
+
+ private:
+  const CudnnDescriptor& keep(CudnnDescriptor made) {
+    if (why_.empty()) why_ = made.why();
+    parts_.push_back(std::make_unique<CudnnDescriptor>(std::move(made)));
+    return *parts_.back();
+  }
+  void add(CudnnDescriptor operation) { operations_.push_back(keep(std::move(operation)).raw()); }
+  const CudnnDescriptor& pointwise(cudnnPointwiseMode_t mode) {
+    CudnnDescriptor made(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    made.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode)
+        .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+        .finish();
+    return keep(std::move(made));
+  }
+
+  std::vector<std::unique_ptr<CudnnDescriptor>> parts_;
+  std::vector<cudnnBackendDescriptor_t> operations_;
+  CudnnDescriptor graph_;
+  std::string why_;
+};
+
+// Same bits every time, without a compiler at run time, and as precise as asked.
+bool permitted(const CudnnDescriptor& engine, bool tf32) {
+  std::array<cudnnBackendNumericalNote_t, 32> numerical{};
+  const std::int64_t count =
+      engine.get(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, std::ssize(numerical), numerical.data());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const cudnnBackendNumericalNote_t note = numerical[static_cast<std::size_t>(i)];
+    if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) return false;
+    // Tensor cores, fewer bits of the inputs, sums in another form.
+    if (note != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP && !tf32) return false;
+  }
+  std::array<cudnnBackendBehaviorNote_t, 32> behavior{};
+  const std::int64_t notes =
+      engine.get(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, std::ssize(behavior), behavior.data());
+  return std::find(behavior.begin(), behavior.begin() + notes, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) == behavior.begin() + notes;
+}
+
+struct Candidate {
+  CudnnDescriptor plan;
+  std::int64_t engine = 0;
+  std::int64_t workspace_bytes = 0;
+
+  std::string name() const { return fmt::format("cudnn:engine{}", engine); }
+};
+
+// Calls take(candidate) for the plans that are permitted, in cuDNN's order, until it returns false. `device` is null for the card
+// in use. What cuDNN answered where it has none.
+template <class Take>
+std::string for_each_candidate(const ConvolutionSignature& signature, const CudnnDescriptor* device, const Take& take) {
+  const cudnnHandle_t handle = device ? nullptr : cudnn_handle();
+  const Graph graph(signature, handle);
+  if (!graph.why().empty()) return graph.why();
+  std::string why;
+  std::int64_t passed_over = 0;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.descriptor())
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    if (device) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device);
+    heuristic.finish();
+    if (!heuristic.ok()) {
+      why = heuristic.why();
+      continue;
+    }
+    const std::int64_t offered = heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+    std::vector<CudnnDescriptor> configurations;
+    std::vector<cudnnBackendDescriptor_t> raw;
+    for (std::int64_t i = 0; i < offered; ++i) raw.push_back(configurations.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw());
+    const std::int64_t found = heuristic.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, offered, raw.data());
+    for (std::int64_t i = 0; i < std::min(found, offered); ++i) {
+      const CudnnDescriptor& configuration = configurations[static_cast<std::size_t>(i)];
+      CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+      cudnnBackendDescriptor_t engine_of_it = engine.raw();
+      configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &engine_of_it);
+      if (!permitted(engine, signature.tf32)) {
+        ++passed_over;
+        continue;
+      }
+      CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      if (device)
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *device);
+      else
+        plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration).finish();
+      if (!plan.ok()) {
+        why = plan.why();
+        continue;
+      }
+      const std::int64_t workspace = plan.get_integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+      if (!take(Candidate{std::move(plan), engine.get_integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), workspace})) return why;
+    }
+  }
+  if (why.empty())
+    why = fmt::format("{} plans are not deterministic or less precise than asked, and there is no other", passed_over);
+  return why;
+}
+
+class CudnnPlan final : public ConvolutionPlan {
+ public:
+  CudnnPlan(Candidate candidate, bool bias) : candidate_(std::move(candidate)), bias_(bias) {}
+  std::string name() const override { return candidate_.name(); }
+  std::int64_t workspace_bytes() const override { return candidate_.workspace_bytes; }
+  double seconds() const override { return seconds_; }
+  void measured(double seconds) { seconds_ = seconds; }
+
+  void run(const ConvolutionOperands& operands, std::byte* workspace, void* queue) const override {
+    if (const cudnnStatus_t status = execute(operands, workspace, queue); status != CUDNN_STATUS_SUCCESS)
+      internal_error("{} cannot be run: {}", name(), cudnn().explain(status));
+  }
+  cudnnStatus_t execute(const ConvolutionOperands& operands, std::byte* workspace, void* queue) const {
+    use_stream(queue);
+    std::array<void*, 4> pointers{operands.x, operands.w, operands.y, operands.bias};
+    constexpr std::array<std::int64_t, 4> kIds{kX, kW, kY, kBias};
+    const std::int64_t count = bias_ ? 4 : 3;
+    void* memory = workspace;
+    CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers.data())
+        .set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, kIds.data())
+        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &memory)
+        .finish();
+    if (!pack.ok()) internal_error("cuDNN does not take the operands of {}: {}", name(), pack.why());
+    return cudnn().execute(cudnn_handle(), candidate_.plan.raw(), pack.raw());
+  }
+
+ private:
+  Candidate candidate_;
+  bool bias_;
+  double seconds_ = -1;
+};
+
+std::int64_t operand_bytes(const ConvolutionSignature& s) { return 4 * (s.x.product() + s.w.product() + s.y.product() + s.y[1]); }
+
+// Memory and a stream to try plans with; given back when it ends.
+class Trial {
+ public:
+  // Nothing where there is not enough memory.
+  static std::unique_ptr<Trial> make(const ConvolutionSignature& signature, std::int64_t workspace) {
+    auto trial = std::unique_ptr<Trial>(new Trial(signature));
+    std::size_t free = 0, total = 0;
+    const std::int64_t bytes = trial->end_ + workspace;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess || bytes + kSpare > static_cast<std::int64_t>(free)) return nullptr;
+    if (cudaMalloc(&trial->memory_, static_cast<std::size_t>(bytes)) != cudaSuccess) {
+      cudaGetLastError();
+      return nullptr;
+    }
+    const bool made = cudaStreamCreateWithFlags(&trial->stream_, cudaStreamNonBlocking) == cudaSuccess &&
+                      cudaEventCreate(&trial->begin_) == cudaSuccess && cudaEventCreate(&trial->finish_) == cudaSuccess &&
+                      // Numbers near 0.01: sums of them stay finite.
+                      cudaMemset(trial->memory_, 0x3c, static_cast<std::size_t>(bytes)) == cudaSuccess;
+    if (made && signature.relu) cudaMemset(trial->operands().bias, 0xff, static_cast<std::size_t>(4 * signature.y[1]));  // NaN
+    return made && cudaDeviceSynchronize() == cudaSuccess ? std::move(trial) : nullptr;
+  }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  ~Trial() {
+    if (finish_) cudaEventDestroy(finish_);
+    if (begin_) cudaEventDestroy(begin_);
+    if (stream_) {
+      use_stream(nullptr);
+      cudaStreamDestroy(stream_);
+    }
+    if (memory_) cudaFree(memory_);
+  }
+
+  // The least of a few times; nothing where it fails, or loses a NaN. Once is enough of what takes long, or far longer than `best`.
+  std::optional<double> seconds(const CudnnPlan& plan, double best) {
+    if (!run(plan) || cudaStreamSynchronize(stream_) != cudaSuccess) {
+      cudaGetLastError();
+      return std::nullopt;
+    }
+    if (relu_ && !kept_nan()) return std::nullopt;
+    double least = INFINITY;
+    for (int i = 0; i < kMostRuns && (i == 0 || least < std::min(1.5 * best, kLong)); ++i) {
+      float milliseconds = 0;
+      cudaEventRecord(begin_, stream_);
+      if (!run(plan)) return std::nullopt;
+      cudaEventRecord(finish_, stream_);
+      if (cudaEventSynchronize(finish_) != cudaSuccess || cudaEventElapsedTime(&milliseconds, begin_, finish_) != cudaSuccess)
+        return std::nullopt;
+      least = std::min(least, milliseconds * 1e-3);
+    }
+    return least;
+  }
+
+ private:
+  static constexpr std::int64_t kAlignment = 256;
+  static constexpr std::int64_t kSpare = std::int64_t{64} << 20;  // what loading kernels takes
+
+  explicit Trial(const ConvolutionSignature& s) : relu_(s.relu) {
+    const auto book = [&](std::int64_t elements) {
+      const std::int64_t at = end_;
+      end_ += (4 * elements + kAlignment - 1) / kAlignment * kAlignment;
+      return at;
+    };
+    x_ = book(s.x.product());
+    w_ = book(s.w.product());
+    y_ = book(s.y.product());
+    bias_ = book(s.y[1]);
+    checked_ = static_cast<std::size_t>(std::min<std::int64_t>(s.y.product(), std::ssize(first_)));
+  }
+  ConvolutionOperands operands() const {
+    auto* const base = static_cast<std::byte*>(memory_);
+    return {base + x_, base + w_, base + y_, base + bias_};
+  }
+  bool run(const CudnnPlan& plan) const {
+    return plan.execute(operands(), static_cast<std::byte*>(memory_) + end_, stream_) == CUDNN_STATUS_SUCCESS;
+  }
+  // With a bias of NaN, all of y must be NaN.
+  bool kept_nan() {
+    first_.fill(0);
+    return cudaMemcpy(first_.data(), operands().y, checked_ * sizeof(float), cudaMemcpyDeviceToHost) == cudaSuccess &&
+           std::all_of(first_.begin(), first_.begin() + static_cast<std::ptrdiff_t>(checked_),
+                       [](float number) { return std::isnan(number); });
+  }
+
+  bool relu_;
+  std::int64_t x_ = 0, w_ = 0, y_ = 0, bias_ = 0, end_ = 0;
+  std::size_t checked_ = 0;
+  std::array<float, 64> first_{};
+  void* memory_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t begin_ = nullptr, finish_ = nullptr;
+};
+
+// Those that no other beats in both time and workspace, the fastest first.
+ConvolutionPlans front_of(std::vector<std::shared_ptr<CudnnPlan>> tried) {
+  std::ranges::stable_sort(tried, {}, [](const auto& plan) { return plan->seconds(); });
+  ConvolutionPlans front;
+  for (auto& plan : tried)
+    if (front.empty() || plan->workspace_bytes() < front.back()->workspace_bytes()) front.push_back(std::move(plan));
+  return front;
+}
+
+struct Found {
+  ConvolutionPlans plans;
+  std::string why;
+};
+
+// The most that a plan's workspace should be.
+std::int64_t workspace_limit(const ConvolutionSignature& signature) {
+  return std::min(kMostWorkspace, operand_bytes(signature) + kMostOver);
+}
+
+// The first few candidates and, where none of them keeps the limit, the first beyond them that does.
+std::vector<Candidate> first_candidates(const ConvolutionSignature& signature, const CudnnDescriptor* device, std::size_t few,
+                                        std::string& why) {
+  std::vector<Candidate> candidates;
+  bool fits = false;
+  why = for_each_candidate(signature, device, [&](Candidate candidate) {
+    const bool one = candidate.workspace_bytes <= workspace_limit(signature);
+    if (candidates.size() < few || (one && !fits)) candidates.push_back(std::move(candidate));
+    fits = fits || one;
+    return candidates.size() < few || !fits;
+  });
+  return candidates;
+}
+
+Found find_plans(const ConvolutionSignature& signature) {
+  Found found;
+  std::vector<std::shared_ptr<CudnnPlan>> candidates;
+  for (Candidate& candidate : first_candidates(signature, nullptr, kMostTried, found.why))
+    candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
+  std::int64_t workspace = 0;
+  for (const auto& candidate : candidates) workspace = std::max(workspace, candidate->workspace_bytes());
+  std::unique_ptr<Trial> trial = Trial::make(signature, workspace);
+  if (!trial) {
+    // What asks for most is left out.
+    workspace = workspace_limit(signature);
+    trial = Trial::make(signature, workspace);
+  }
+  if (!trial) {
+    if (signature.relu)
+      found.why = "there is no memory to see what it makes of NaN";
+    else
+      found.plans.assign(candidates.begin(), candidates.end());
+    return found;
+  }
+  std::vector<std::shared_ptr<CudnnPlan>> tried;
+  double best = INFINITY;
+  for (auto& candidate : candidates) {
+    if (candidate->workspace_bytes() > workspace) continue;
+    const std::optional<double> seconds = trial->seconds(*candidate, best);
+    if (!seconds) continue;
+    candidate->measured(*seconds);
+    best = std::min(best, *seconds);
+    tried.push_back(std::move(candidate));
+  }
+  found.plans = front_of(std::move(tried));
+  if (found.plans.empty() && !candidates.empty()) found.why = "none of its plans could be run";
+  return found;
+}
+
+}  // namespace
+
+const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature, std::string* why) {
+  check(signature);
+  // Never destroyed: the library may have ended before.
+  static std::map<std::string, Found>& known = *new std::map<std::string, Found>();
+  const std::string key = to_string(signature);
+  auto at = known.find(key);
+  if (at == known.end()) at = known.emplace(key, find_plans(signature)).first;
+  if (why) *why = at->second.why;
+  return at->second.plans;
+}
+
+std::shared_ptr<const ConvolutionPlan> choose(const ConvolutionPlans& plans, const ConvolutionSignature& signature) {
+  const std::int64_t most = workspace_limit(signature);
+  std::shared_ptr<const ConvolutionPlan> least;
+  for (const auto& plan : plans) {
+    if (plan->workspace_bytes() <= most) return plan;
+    if (!least || plan->workspace_bytes() < least->workspace_bytes()) least = plan;
+  }
+  return least;
+}
+
+std::vector<PlannedConvolution> planned_convolutions(const ConvolutionSignature& signature, const std::string& device, int few,
+                                                     std::string* why) {
+  check(signature);
+  CudnnDescriptor properties(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties
+      .set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(device.size()), device.data())
+      .finish();
+  std::vector<PlannedConvolution> planned;
+  std::string answer = properties.why();
+  if (properties.ok())
+    for (const Candidate& candidate : first_candidates(signature, &properties, static_cast<std::size_t>(few), answer))
+      planned.push_back({candidate.name(), candidate.workspace_bytes});
+  if (why) *why = answer;
+  return planned;
+}
+
+}  // namespace outsize
