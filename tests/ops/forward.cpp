@@ -4,8 +4,6 @@
 namespace outsize::test {
 namespace {
 
-constexpr double kTolerance = 1e-5;
-
 class Forward : public ::testing::TestWithParam<Subject> {};
 
 // The case's outputs, computed from its inputs by the backend alone.
@@ -22,7 +20,7 @@ TEST_P(Forward, OutputsOfTheGraph) {
   evaluate(*backend, graph, forward, values);
   for (ValueId output : graph.graph.outputs()) {
     const auto index = static_cast<std::size_t>(output.index);
-    EXPECT_LE(relative_error(values[index], bench.exact_values()[index]), kTolerance) << graph.graph.value(output).name;
+    EXPECT_LE(relative_error(values[index], bench.exact_values()[index]), backend->tolerance) << graph.graph.value(output).name;
   }
 }
 
@@ -37,7 +35,7 @@ TEST_P(Forward, EveryOp) {
     const std::vector<Tensor> expected = run_op(exact_backend(), exact_site, bench.exact_inputs(id), whole(exact_site));
     for (int i = 0; i < site.outputs(); ++i) {
       const auto index = static_cast<std::size_t>(i);
-      const double tolerance = is_float(site.out(i).dtype) ? kTolerance : 0;
+      const double tolerance = is_float(site.out(i).dtype) ? backend->tolerance : 0;
       EXPECT_LE(relative_error(results[index], expected[index]), tolerance)
           << site.op.name << " (" << site.op.def->kind() << "), output " << i;
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -52,6 +53,10 @@ class Piece {
 
   // Null when empty, as the executor gives it.
   std::byte* data() const { return memory_ ? memory_ + kGuard : nullptr; }
+  // The piece with its guards.
+  std::span<std::byte> all() const { return {memory_, memory_ ? bytes_ + 2 * kGuard : 0}; }
+  // Of memory that holds all(), where the piece begins.
+  std::byte* data_in(std::byte* memory) const { return memory_ ? memory + kGuard : nullptr; }
   std::size_t bytes() const { return bytes_; }
   bool guards_intact() const {
     for (std::size_t i = 0; memory_ && i < kGuard; ++i)
@@ -63,6 +68,42 @@ class Piece {
   static constexpr std::size_t kGuard = 256;  // also the alignment of pieces
   static constexpr unsigned char kPattern = 0xFF;
   std::size_t bytes_ = 0;
+  std::byte* memory_ = nullptr;
+};
+
+// Pieces as a card sees them: copies in its memory, which come back after the run.
+class OnCard {
+ public:
+  OnCard(outsize::Backend& device, std::vector<const Piece*> pieces) : device_(device), pieces_(std::move(pieces)) {
+    for (const Piece* piece : pieces_) bytes_ += align_up(static_cast<std::int64_t>(piece->all().size()), 256);
+    memory_ = device_.allocate(Tier::device, std::max<std::int64_t>(bytes_, 1));
+    std::int64_t at = 0;
+    for (const Piece* piece : pieces_) {
+      places_.push_back(memory_ + at);
+      device_.upload(Tier::device, piece->all(), places_.back());
+      at += align_up(static_cast<std::int64_t>(piece->all().size()), 256);
+    }
+  }
+  ~OnCard() { device_.deallocate(Tier::device, memory_, bytes_); }
+  OnCard(const OnCard&) = delete;
+  OnCard& operator=(const OnCard&) = delete;
+
+  // Where the card has the piece that begins at `data` here.
+  std::byte* address(const std::byte* data) const {
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      if (data != nullptr && pieces_[i]->data() == data) return pieces_[i]->data_in(places_[i]);
+    return nullptr;
+  }
+  void fetch() const {
+    device_.queues()->finish();
+    for (std::size_t i = 0; i < pieces_.size(); ++i) device_.download(Tier::device, places_[i], pieces_[i]->all());
+  }
+
+ private:
+  outsize::Backend& device_;
+  std::vector<const Piece*> pieces_;
+  std::vector<std::byte*> places_;
+  std::int64_t bytes_ = 0;
   std::byte* memory_ = nullptr;
 };
 
@@ -148,6 +189,17 @@ double relative_error(const Tensor& a, const Tensor& b, const Tensor* whole) {
 const std::vector<Backend>& backends() {
   static const KernelTable reference = reference_kernels();
   static const std::vector<Backend> all = [] {
+#if OUTSIZE_WITH_CUDA
+    if (const char* precision = std::getenv("OUTSIZE_TEST_CARD")) {
+      const bool tf32 = std::string_view(precision) == "tf32";
+      static const KernelTable kernels = cuda_kernels(tf32);
+      static const std::unique_ptr<outsize::Backend> card = make_backend("cuda", 0, tf32);
+      Backend backend{fmt::format("cuda_{}", precision), &kernels, DType::f32, card->storage(), tf32 ? 2e-3 : 1e-5};
+      backend.device = card.get();
+      backend.tolerance = tf32 ? 1e-3 : 1e-5;
+      return std::vector<Backend>{{"reference_f64", &reference, DType::f64, {1}, 1e-12}, backend};
+    }
+#endif
     std::vector<Backend> list{
         {"reference_f64", &reference, DType::f64, {1}, 1e-12},
         {"reference_f32", &reference, DType::f32, {1}},
@@ -213,7 +265,21 @@ std::vector<Tensor> run_op(const Backend& backend, const OpSite& site, const std
 
   const Piece workspace(kernel->workspace_bytes());
   emulated::emulation_runs_backwards() = backend.backwards;
-  kernel->run({in, out, workspace.data(), boxes.in, boxes.out, invocation.owned});
+  if (backend.device) {
+    std::vector<const Piece*> pieces{&workspace};
+    for (const std::vector<Piece>* list : {&in_pieces, &out_pieces})
+      for (const Piece& piece : *list) pieces.push_back(&piece);
+    const OnCard card(*backend.device, std::move(pieces));
+    std::vector<const std::byte*> card_in;
+    std::vector<std::byte*> card_out;
+    for (const std::byte* data : in) card_in.push_back(card.address(data));
+    for (std::byte* data : out) card_out.push_back(card.address(data));
+    kernel->run({card_in, card_out, card.address(workspace.data()), boxes.in, boxes.out, invocation.owned,
+                 backend.device->queues()->queue(Lane::compute)});
+    card.fetch();
+  } else {
+    kernel->run({in, out, workspace.data(), boxes.in, boxes.out, invocation.owned});
+  }
 
   const std::string what = fmt::format("{} of op {} ({}) on {}", kernel->name(), site.op.name, site.op.def->kind(), backend.name);
   EXPECT_TRUE(workspace.guards_intact()) << what << ": wrote past its workspace";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/interface.h"
 #include "graph/graph.h"
 #include "ops/kernel.h"
 
@@ -50,11 +51,15 @@ struct Backend {
   double box_tolerance = 1e-5;
   // False for a layout the backend does not use on this machine by itself: an op that it refuses there is passed over.
   bool every_op = true;
+  // Of a card: where its memory is. Otherwise kernels read and write the host's.
+  outsize::Backend* device = nullptr;
+  // How far a product of f32 factors may be off, relative: more where a card rounds the factors.
+  double tolerance = 1e-5;
   // Block programs run from the last block and thread to the first: what depends on their order differs.
   bool backwards = false;
 };
 
-// Everything that is checked.
+// Everything that is checked; where OUTSIZE_TEST_CARD is set (to f32 or tf32), the card and nothing else.
 const std::vector<Backend>& backends();
 // Plain loops in f64: what everything is checked against.
 const Backend& exact_backend();
