@@ -151,6 +151,60 @@ add: y = add(a, b)
 output y
 )",
        .torch = "a + b"},
+      {.name = "three_channels",
+       .graph = R"(
+graph add_three_channels
+input a f32[3, 3, 7, 5]
+input b f32[3, 1, 1]
+add: y = add(a, b)
+output y
+)",
+       .torch = "a + b"},
+      {.name = "one_channel",
+       .graph = R"(
+graph add_one_channel
+input a f32[2, 1, 9, 7]
+input b f32[1, 1, 9, 7]
+add: y = add(a, b)
+output y
+)",
+       .torch = "a + b"},
+      {.name = "many_channels",
+       .graph = R"(
+graph add_many_channels
+input a f32[2, 24, 9, 7]
+input b f32[24, 1, 1]
+add: y = add(a, b)
+output y
+)",
+       .torch = "a + b"},
+      {.name = "mask_of_many_channels",
+       .graph = R"(
+graph add_mask_of_many_channels
+input a f32[2, 12, 9, 7]
+input b f32[2, 1, 9, 7]
+add: y = add(a, b)
+output y
+)",
+       .torch = "a + b"},
+      {.name = "column_of_long_rows",
+       .graph = R"(
+graph add_column_of_long_rows
+input a f32[3, 5, 64]
+input b f32[5, 1]
+add: y = add(a, b)
+output y
+)",
+       .torch = "a + b"},
+      {.name = "crossed_rows",
+       .graph = R"(
+graph add_crossed_rows
+input a f32[31, 1, 20]
+input b f32[7, 1]
+add: y = add(a, b)
+output y
+)",
+       .torch = "a + b"},
       {.name = "bench_row",
        .graph = R"(
 graph add_bench_row

@@ -61,6 +61,51 @@ drop: y = dropout(x, key) unit=sample
 output y
 )",
        .integer_limit = 1 << 30},
+      {.name = "three_channels",
+       .graph = R"(
+graph dropout_three_channels
+input x f32[2, 3, 6, 8]
+input key i32[4]
+drop: y = dropout(x, key) p=0.4
+output y
+)",
+       .integer_limit = 1 << 30},
+      {.name = "even_plane",
+       .graph = R"(
+graph dropout_even_plane
+input x f32[2, 8, 5, 12]
+input key i32[4]
+drop: y = dropout(x, key) p=0.7 stream=1
+output y
+)",
+       .integer_limit = 1 << 30},
+      {.name = "one_channel",
+       .graph = R"(
+graph dropout_one_channel
+input x f32[3, 1, 8, 6]
+input key i32[4]
+drop: y = dropout(x, key) p=0.5
+output y
+)",
+       .integer_limit = 1 << 30},
+      {.name = "even_rows",
+       .graph = R"(
+graph dropout_even_rows
+input x f32[3, 4, 20]
+input key i32[4]
+drop: y = dropout(x, key) p=0.2
+output y
+)",
+       .integer_limit = 1 << 30},
+      {.name = "samples_even",
+       .graph = R"(
+graph dropout_samples_even
+input x f32[5, 4, 3, 6]
+input key i32[4]
+drop: y = dropout(x, key) p=0.4 unit=sample
+output y
+)",
+       .integer_limit = 1 << 30},
       {.name = "large",
        .graph = R"(
 graph dropout_large

@@ -136,6 +136,78 @@ output y
 )",
        .differentiate = false,
        .torch = "x.sum(0)"},
+      {.name = "long_alternating",
+       .graph = R"(
+graph sum_to_long_alternating
+input x f32.plain[40, 3, 30, 4]
+sum_to: y = sum_to(x) shape=[1, 3, 1, 4]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((0, 2), keepdim=True)"},
+      {.name = "long_rows",
+       .graph = R"(
+graph sum_to_long_rows
+input x f32[2, 40000]
+sum_to: y = sum_to(x) shape=[2, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum(1, keepdim=True)"},
+      {.name = "long_odd_rows",
+       .graph = R"(
+graph sum_to_long_odd_rows
+input x f32[3, 9001]
+sum_to: y = sum_to(x) shape=[3, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum(1, keepdim=True)"},
+      {.name = "many_rows",
+       .graph = R"(
+graph sum_to_many_rows
+input x f32[700, 20]
+sum_to: y = sum_to(x) shape=[700, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum(1, keepdim=True)"},
+      {.name = "many_columns",
+       .graph = R"(
+graph sum_to_many_columns
+input x f32[3, 2004]
+sum_to: y = sum_to(x) shape=[2004]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum(0)"},
+      {.name = "three_channels",
+       .graph = R"(
+graph sum_to_three_channels
+input x f32[2, 3, 31, 37]
+sum_to: y = sum_to(x) shape=[2, 3, 1, 1] format=map
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((2, 3), keepdim=True)"},
+      {.name = "one_channel",
+       .graph = R"(
+graph sum_to_one_channel
+input x f32[4, 1, 31, 37]
+sum_to: y = sum_to(x) shape=[1, 1, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((0, 2, 3)).reshape(1, 1, 1)"},
+      {.name = "planes",
+       .graph = R"(
+graph sum_to_planes
+input x f32[6, 5, 40, 33]
+sum_to: y = sum_to(x) shape=[6, 1, 40, 1] format=map
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((1, 3), keepdim=True)"},
       {.name = "bench_row",
        .graph = R"(
 graph sum_to_bench_row

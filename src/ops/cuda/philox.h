@@ -1,0 +1,51 @@
+#pragma once
+
+#include "ops/cuda/block.h"
+
+namespace outsize::OUTSIZE_PLACE {
+
+// Four words of a stream of random numbers.
+struct PhiloxWords {
+  std::uint32_t of[4];
+};
+
+// philox() of base/philox.h on the card: the words of block `block` of a stream at a step.
+inline OUTSIZE_BOTH PhiloxWords philox_words(std::uint64_t block, std::uint32_t stream, std::uint32_t step, std::uint32_t key0,
+                                             std::uint32_t key1) {
+  PhiloxWords words{{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream, step}};
+  OUTSIZE_UNROLL
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * words.of[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * words.of[2];
+    words = {{static_cast<std::uint32_t>(b >> 32) ^ words.of[1] ^ key0, static_cast<std::uint32_t>(b),
+              static_cast<std::uint32_t>(a >> 32) ^ words.of[3] ^ key1, static_cast<std::uint32_t>(a)}};
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return words;
+}
+
+// What dropout multiplies elements by: 0, or 1 / (1 − p). `key` lies on the card: two words of the seed, the step, one reserved.
+struct DropoutFactors {
+  const std::uint32_t* key = nullptr;  // null: nothing is dropped
+  std::uint32_t stream = 0;
+  std::uint32_t threshold = 0;  // elements whose word is below are dropped
+  float kept = 1;
+
+  // Of V elements that follow each other in the value, from `place` on.
+  template <int V>
+  OUTSIZE_BOTH Vector<float, V> factors(std::uint64_t place) const {
+    Vector<float, V> result;
+    PhiloxWords words{};
+    OUTSIZE_UNROLL
+    for (int j = 0; j < V; ++j) {
+      const auto which = static_cast<int>((place + j) % 4);
+      if (j == 0 || which == 0) words = philox_words((place + j) / 4, stream, key[2], key[0], key[1]);
+      const std::uint32_t word = which < 2 ? (which == 0 ? words.of[0] : words.of[1]) : (which == 2 ? words.of[2] : words.of[3]);
+      result.of[j] = word >= threshold ? kept : 0.0f;
+    }
+    return result;
+  }
+};
+
+}  // namespace outsize::OUTSIZE_PLACE
