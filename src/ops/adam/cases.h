@@ -80,6 +80,27 @@ output weight.next
                 "p)[-1]",
        .integer_least = 1,
        .positive = {"v"}},
+      // More elements than the blocks of a card take at once, and not a multiple of four.
+      {.name = "large",
+       .graph = R"(
+graph adam_large
+param weight f32[223, 229] init=normal:1
+state m f32[223, 229] init=normal:1
+state v f32[223, 229] init=normal:1
+input grad f32[223, 229]
+input lr f32[1]
+input step i32[1]
+input factor f32[1]
+adam: weight.next, m.next, v.next = adam(weight, grad, lr, step, m, v, factor) weight_decay=0.1 clip=1
+output weight.next
+)",
+       .integer_limit = 9,
+       .differentiate = false,
+       .torch = "(p := weight.clone(), torch.optim._functional.adam([p], [factor * grad], [m.clone()], [v.clone()], [], "
+                "[step - 1.0], amsgrad=False, beta1=0.9, beta2=0.999, lr=lr.item(), weight_decay=0.1, eps=1e-8, maximize=False), "
+                "p)[-1]",
+       .integer_least = 1,
+       .positive = {"v"}},
       {.name = "bench",
        .graph = R"(
 graph adam_bench

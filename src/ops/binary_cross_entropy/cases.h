@@ -31,6 +31,14 @@ loss: loss = binary_cross_entropy(logits, target)
 output loss
 )",
        2, true, torch},
+      {"three_channels", R"(
+graph binary_cross_entropy_three_channels
+input logits f32[1, 3, 5, 7]
+state target f32.map[1, 3, 5, 7] init=normal:1
+loss: loss = binary_cross_entropy(logits, target)
+output loss
+)",
+       2, true, torch},
       {"bench", R"(
 graph binary_cross_entropy_bench
 input logits f32[8, 8, 512, 512]

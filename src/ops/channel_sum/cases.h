@@ -33,6 +33,15 @@ output y
 )",
        .differentiate = false,
        .torch = "x.sum((0, 2, 3))"},
+      {.name = "three_channels",
+       .graph = R"(
+graph channel_sum_three_channels
+input x f32[2, 3, 34, 36]
+sum: y = channel_sum(x)
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((0, 2, 3))"},
       {.name = "bench",
        .graph = R"(
 graph channel_sum_bench

@@ -5,6 +5,15 @@
 namespace outsize {
 
 inline OpCases cases_clip() {
+  // More sums than one block of a card takes.
+  std::vector<std::string> names;
+  std::string many = "\ngraph clip_many\n", list;
+  for (int i = 0; i < 260; ++i) {
+    names.push_back("sum" + std::to_string(i));
+    many += "input " + names.back() + " f32[1]\n";
+    list += (i > 0 ? ", " : "") + names.back();
+  }
+  many += "factor: factor = clip_factor(" + list + ") max_norm=2.5\noutput factor\n";
   return {
       {"two", R"(
 graph clip_two
@@ -31,6 +40,19 @@ square: sum = square_sum(a)
 output sum
 )",
        2, false, "a.square().sum().reshape(1)"},
+      // So many terms that a thread of a card has several runs of them.
+      {"long", R"(
+graph clip_long
+input a f32[300001]
+square: sum = square_sum(a)
+output sum
+)",
+       2, false, "a.square().sum().reshape(1)"},
+      {.name = "many",
+       .graph = many,
+       .differentiate = false,
+       .torch = "(2.5 / (torch.cat([" + list + "]).sum().sqrt() + 1e-6)).clamp(max=1)",
+       .positive = names},
       {"bench", R"(
 graph clip_bench
 input a f32[4096, 4096]

@@ -138,6 +138,11 @@ void run_broadcast(const F& f, std::array<const float*, F::kInputs> in, float* o
       if (like_y[i] && !is_aligned) flat_vectors = false;
       if (along_rows[i] ? !is_aligned : depth > 0 && loops.step(i, depth - 1) != 0) row_vectors = false;
     }
+    if (all_like_y) {
+      std::array<const float*, K> pieces = in;
+      for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] += from[i];
+      return run_map<F>(f, pieces, out + from[K], Sheet{elements, 1}, queue);
+    }
     const auto start = [&]<int V, bool kByRows>(std::int64_t first, std::int64_t count) {
       if (count == 0) return;
       BroadcastProgram<F, V, kByRows> program{f, {}, out + from[K], {}, {}, 0, 0};
@@ -150,7 +155,7 @@ void run_broadcast(const F& f, std::array<const float*, F::kInputs> in, float* o
       program.count = static_cast<std::uint32_t>(count);
       launch(program, program.grid(), queue);
     };
-    if (row_vectors && !all_like_y) return start.template operator()<4, true>(0, elements / 4);
+    if (row_vectors) return start.template operator()<4, true>(0, elements / 4);
     const std::int64_t whole_vectors = flat_vectors ? elements / 4 : 0;
     start.template operator()<4, false>(0, whole_vectors);
     start.template operator()<1, false>(whole_vectors * 4, elements - whole_vectors * 4);
@@ -163,9 +168,6 @@ template <class F>
 std::unique_ptr<Kernel> broadcast_kernel(const Call& call, const StorageRule& storage) {
   expect_card_call(call, storage);
   if (call.boxes.out[0].empty()) return make_nothing();
-  bool alike = true;
-  for (int i = 0; i < F::kInputs; ++i) alike = alike && call.site.in(i) == call.site.out(0);
-  if (alike) return map_kernel<F>(call, storage);
   const auto loops = broadcast_loops<F::kInputs>(call, storage);
   return make_kernel("broadcast", 0, [loops](const KernelRun& run) {
     std::array<const float*, F::kInputs> inputs;

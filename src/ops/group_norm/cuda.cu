@@ -290,8 +290,14 @@ std::unique_ptr<Kernel> make_grad_params(const Call& call, const StorageRule& st
   const int channels = static_cast<int>(call.site.out(0).shape[0]);
   const std::int64_t samples = call.site.in(0).shape[1] / channels;
   return make_kernel("fold", 0, [=](const KernelRun& run) {
-    FoldProgram<SumPartial, GradParamsEnd> fold{
-        in<SumPartial>(run, 0), samples, channels, channels, 1, 0, 2 * channels, {out<float>(run, 0), out<float>(run, 1), channels}};
+    FoldProgram<SumPartial, GradParamsEnd> fold{in<SumPartial>(run, 0),
+                                                samples,
+                                                channels,
+                                                channels,
+                                                1,
+                                                0,
+                                                2 * channels,
+                                                {out<float>(run, 0), out<float>(run, 1), channels}};
     fold.start(run.queue);
   });
 }

@@ -20,6 +20,13 @@ count: count = label_count(labels) ignore_index=-100
 output count
 )",
        3, false, "(labels != -100).sum().float().reshape(1)"},
+      {"large", R"(
+graph label_count_large
+input labels i32.plain[4, 131, 128]
+count: count = label_count(labels) ignore_index=1
+output count
+)",
+       3, false, "(labels != 1).sum().float().reshape(1)"},
   };
 }
 

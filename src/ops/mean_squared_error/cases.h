@@ -31,6 +31,22 @@ loss: loss = mean_squared_error(x, target)
 output loss
 )",
        2, true, torch},
+      {"one_channel", R"(
+graph mean_squared_error_one_channel
+input x f32[2, 1, 7, 9]
+input target f32[2, 1, 7, 9]
+loss: loss = mean_squared_error(x, target)
+output loss
+)",
+       2, true, torch},
+      {"large", R"(
+graph mean_squared_error_large
+input x f32[3, 12, 37, 40]
+input target f32[3, 12, 37, 40]
+loss: loss = mean_squared_error(x, target)
+output loss
+)",
+       2, false, torch},
       {"bench", R"(
 graph mean_squared_error_bench
 input x f32[8, 64, 128, 128]

@@ -71,6 +71,19 @@ output weight.next
        2, false,
        "(p := weight.clone(), torch.optim._functional.sgd([p], [factor * grad], [buffer.clone()], weight_decay=0, momentum=0.5, "
        "lr=lr.item(), nesterov=True, dampening=0, maximize=False), p)[-1]"},
+      // Not a multiple of four.
+      {"odd", R"(
+graph sgd_odd
+param weight f32[37, 41] init=normal:1
+state buffer f32[37, 41] init=normal:1
+input grad f32[37, 41]
+input lr f32[1]
+sgd: weight.next, buffer.next = sgd(weight, grad, lr, buffer) momentum=0.9 weight_decay=0.01
+output weight.next
+)",
+       2, false,
+       "(p := weight.clone(), torch.optim._functional.sgd([p], [grad], [buffer.clone()], weight_decay=0.01, momentum=0.9, "
+       "lr=lr.item(), nesterov=False, dampening=0, maximize=False), p)[-1]"},
       {"bench", R"(
 graph sgd_bench
 param weight f32[4096, 4096] init=normal:1

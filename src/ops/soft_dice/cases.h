@@ -61,6 +61,41 @@ output loss
        .integer_limit = 3,
        .torch = torch("1", "3"),
        .positive = {"p"}},
+      {.name = "three_channels",
+       .graph = R"(
+graph soft_dice_three_channels
+input p f32[2, 3, 4, 9]
+state target f32.map[2, 3, 4, 9] init=normal:1
+sums: sums = dice_sums(p, target)
+loss: loss = dice_loss(sums)
+output loss
+)",
+       .torch = torch("1", ""),
+       .positive = {"p", "target"}},
+      {.name = "one_channel",
+       .graph = R"(
+graph soft_dice_one_channel
+input p f32[3, 1, 4, 6]
+input labels i32.plain[3, 4, 6]
+sums: sums = dice_sums(p, labels)
+loss: loss = dice_loss(sums)
+output loss
+)",
+       .integer_limit = 2,
+       .torch = torch("1", "2").replace(torch("1", "2").find(".movedim"), 0, "[..., :1]"),
+       .positive = {"p"}},
+      {.name = "plain_vectors",
+       .graph = R"(
+graph soft_dice_plain_vectors
+input p f32[2, 3, 28]
+input labels i32[2, 28]
+sums: sums = dice_sums(p, labels)
+loss: loss = dice_loss(sums)
+output loss
+)",
+       .integer_limit = 4,
+       .torch = torch("1", "4").replace(torch("1", "4").find(".movedim"), 0, "[..., :3]"),
+       .positive = {"p"}},
       {.name = "volume",
        .graph = R"(
 graph soft_dice_volume

@@ -182,6 +182,58 @@ mean: y = mean(x) axes=[0, 3] keep_dims=1
 output y
 )",
        .torch = "x.mean((0, 3), keepdim=True)"},
+      {.name = "channels_and_width",
+       .graph = R"(
+graph sum_channels_and_width
+input x f32[3, 12, 4, 5]
+sum: y = sum(x) axes=[1, 3]
+output y
+)",
+       .torch = "x.sum((1, 3))"},
+      {.name = "samples",
+       .graph = R"(
+graph sum_samples
+input x f32[5, 3, 4, 6]
+sum: y = sum(x) axes=[0]
+output y
+)",
+       .torch = "x.sum((0,))"},
+      {.name = "alternating",
+       .graph = R"(
+graph sum_alternating
+input x f32[2, 3, 4, 3, 2, 4]
+sum: y = sum(x) axes=[1, 3, 5]
+output y
+)",
+       .torch = "x.sum((1, 3, 5))"},
+      {.name = "few_wide_rows",
+       .graph = R"(
+graph sum_few_wide_rows
+input x f32[2, 3, 1100]
+sum: y = sum(x) axes=[1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((1,))"},
+      // So many terms that a thread of a card has several runs of them.
+      {.name = "long",
+       .graph = R"(
+graph sum_long
+input x f32[3, 137, 1001]
+sum: y = sum(x)
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum().reshape(1)"},
+      {.name = "long_columns",
+       .graph = R"(
+graph sum_long_columns
+input x f32[5, 25001, 3]
+sum: y = sum(x) axes=[0, 1]
+output y
+)",
+       .differentiate = false,
+       .torch = "x.sum((0, 1))"},
       {.name = "bench_all",
        .graph = R"(
 graph sum_bench_all
