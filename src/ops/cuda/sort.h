@@ -150,6 +150,15 @@ struct SortMoveProgram {
   }
 };
 
+// Numbers as they lie: each its own index, or those of an array.
+struct IndexItself {
+  OUTSIZE_BOTH std::uint32_t operator()(std::uint32_t i) const { return i; }
+};
+struct ArrayElement {
+  const std::uint32_t* of;
+  OUTSIZE_BOTH std::uint32_t operator()(std::uint32_t i) const { return of[i]; }
+};
+
 // A sort of `count` numbers of at most `largest`.
 class Sort {
  public:
@@ -181,23 +190,15 @@ class Sort {
           from, place, shares_, shift, before, totals, elements[digit % 2]};
       launch(move, move.grid(), queue);
     };
-    by_digit(0, key, Same{});
+    by_digit(0, key, IndexItself{});
     for (int digit = 1; digit < digits_; ++digit) {
       const SortElements& from = elements[(digit - 1) % 2];
-      by_digit(digit, At{from.keys}, At{from.places});
+      by_digit(digit, ArrayElement{from.keys}, ArrayElement{from.places});
     }
     return elements[(digits_ - 1) % 2];
   }
 
  private:
-  struct Same {
-    OUTSIZE_BOTH std::uint32_t operator()(std::uint32_t i) const { return i; }
-  };
-  struct At {
-    const std::uint32_t* of;
-    OUTSIZE_BOTH std::uint32_t operator()(std::uint32_t i) const { return of[i]; }
-  };
-
   std::int64_t array_bytes() const { return part_bytes(std::int64_t{shares_.count} * size_of(DType::i32)); }
 
   SortShares shares_;

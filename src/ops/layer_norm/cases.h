@@ -68,7 +68,7 @@ output y
        2, true, "F.layer_norm(x, (5003,), gamma, beta)"},
       {"longer", R"(
 graph layer_norm_longer
-input x f32[3, 4, 1200]
+input x f32[5, 1200]
 param gamma f32[1200] init=normal:1
 param beta f32[1200] init=normal:1
 norm: y = layer_norm(x, gamma, beta)

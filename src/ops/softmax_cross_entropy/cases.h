@@ -66,8 +66,8 @@ output loss
        2, true, "F.cross_entropy(logits, labels.long()).reshape(1)"},
       {"many_rows", R"(
 graph softmax_cross_entropy_many_rows
-input logits f32[4500, 7]
-input labels i32[4500]
+input logits f32[1100, 7]
+input labels i32[1100]
 loss: loss = softmax_cross_entropy(logits, labels)
 output loss
 )",
