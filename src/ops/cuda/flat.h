@@ -100,4 +100,25 @@ void run_flat(const F& f, const std::array<const float*, F::kInputs>& in, const 
   vectors ? start.template operator()<4>() : start.template operator()<1>();
 }
 
+// What is common to all elements of the gradient of a mean: dloss / elements, times what each element counts.
+struct MeanGradient {
+  using Common = float;
+
+  const float* dloss;
+  double weight;
+
+  OUTSIZE_BOTH float common() const { return static_cast<float>(weight * *dloss); }
+};
+
+// The kernel dx = F(inputs 0 and 1) of the gradient of a mean over all elements, whose input 2 is dloss.
+template <class F>
+std::unique_ptr<Kernel> make_mean_gradient(const Call& call, const StorageRule& storage, double weight_of_one) {
+  expect_card_call(call, storage);
+  const std::int64_t elements = output_sheet(call, 0).elements();
+  const double weight = weight_of_one / static_cast<double>(call.site.in(0).elements());
+  return make_kernel("flat", 0, [=](const KernelRun& run) {
+    run_flat(F{{in<float>(run, 2), weight}}, {in<float>(run, 0), in<float>(run, 1)}, {out<float>(run, 0)}, elements, run.queue);
+  });
+}
+
 }  // namespace outsize::OUTSIZE_PLACE

@@ -273,4 +273,37 @@ void run_reduce(const A& a, const E& end, const std::array<const Element<A>*, A:
   fold.start(queue);
 }
 
+// A sum in f64: the Partial of functors that add up one number.
+struct SumPartial {
+  double value = 0;
+  OUTSIZE_BOTH void merge(const SumPartial& other) { value += other.value; }
+};
+
+// The Run of such functors in f32.
+struct SumRun {
+  float value;
+  OUTSIZE_BOTH void start(float) { value = 0; }
+  OUTSIZE_BOTH void into(SumPartial& partial, int) const { partial.merge({value}); }
+};
+
+// An end: y = factor · the sum.
+struct ScaledSum {
+  float* y;
+  double factor;
+  OUTSIZE_BOTH void finish(int i, const SumPartial& sum) const { y[i] = static_cast<float>(factor * sum.value); }
+};
+
+// The kernel of a call whose output 0 is factor · the sum, over all elements of the inputs' boxes, which are alike, of what A adds
+// up.
+template <class A>
+std::unique_ptr<Kernel> make_sum_of_all(const Call& call, const StorageRule& storage, double factor) {
+  expect_card_call(call, storage);
+  const ReduceShape shape = all_of(input_sheet(call, 0).elements());
+  return make_kernel("reduce", reduce_workspace<A>(shape), [=](const KernelRun& run) {
+    std::array<const float*, A::kInputs> pointers;
+    for (std::size_t i = 0; i < pointers.size(); ++i) pointers[i] = in<float>(run, static_cast<int>(i));
+    run_reduce(A(), ScaledSum{out<float>(run, 0), factor}, pointers, shape, run.workspace, run.queue);
+  });
+}
+
 }  // namespace outsize::OUTSIZE_PLACE

@@ -23,7 +23,7 @@ struct Sheet {
 inline Sheet sheet_of(const ValueType& type, const Box& box) {
   if (box.empty()) return {};
   const int rank = box.rank();
-  const std::int64_t channels = type.format == Format::map ? box.extent(1) : rank > 0 ? box.extent(rank - 1) : 1;
+  const std::int64_t channels = is_map(type.format) ? box.extent(1) : rank > 0 ? box.extent(rank - 1) : 1;
   return {box.elements() / channels, channels};
 }
 

@@ -197,17 +197,12 @@ struct GradApply {
   }
 };
 
-struct Sum {
-  double value = 0;
-  OUTSIZE_BOTH void merge(const Sum& other) { value += other.value; }
-};
-
 // Of the two rows of sums: dbeta, then dgamma.
 struct GradParamsEnd {
   float* dgamma;
   float* dbeta;
   int channels;
-  OUTSIZE_BOTH void finish(int target, const Sum& sum) const {
+  OUTSIZE_BOTH void finish(int target, const SumPartial& sum) const {
     (target < channels ? dbeta : dgamma)[target % channels] = static_cast<float>(sum.value);
   }
 };
@@ -295,8 +290,8 @@ std::unique_ptr<Kernel> make_grad_params(const Call& call, const StorageRule& st
   const int channels = static_cast<int>(call.site.out(0).shape[0]);
   const std::int64_t samples = call.site.in(0).shape[1] / channels;
   return make_kernel("fold", 0, [=](const KernelRun& run) {
-    FoldProgram<Sum, GradParamsEnd> fold{
-        in<Sum>(run, 0), samples, channels, channels, 1, 0, 2 * channels, {out<float>(run, 0), out<float>(run, 1), channels}};
+    FoldProgram<SumPartial, GradParamsEnd> fold{
+        in<SumPartial>(run, 0), samples, channels, channels, 1, 0, 2 * channels, {out<float>(run, 0), out<float>(run, 1), channels}};
     fold.start(run.queue);
   });
 }
