@@ -123,5 +123,38 @@ TEST_P(KeepsNan, WhereAChangeShows) {
 
 INSTANTIATE_TEST_SUITE_P(Ops, KeepsNan, ::testing::ValuesIn(exact_subjects()), name_of);
 
+// Kernels of the host refuse a label that is no class. Block programs cannot: they make NaN of the loss, and of the row's gradient.
+TEST(LabelOutsideClasses, IsRefusedOrMakesNan) {
+  constexpr std::size_t kRow = 2, kClasses = 3;
+  const OpCase op_case{"bad_label", R"(
+graph bad_label
+input logits f32[5, 3]
+input labels i32[5]
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)",
+                       kClasses};
+  for (const Backend& backend : backends()) {
+    const Bench bench(op_case, backend);
+    for (OpId id : bench.ops()) {
+      const OpSite site = bench.graph().site(id);
+      for (const double label : {-1.0, static_cast<double>(kClasses)}) {
+        if (backend.kernels->backend != "cuda-host") {
+          EXPECT_THROW(run_planted(backend, site, bench.inputs(id), 1, kRow, label), UserError) << backend.name;
+          continue;
+        }
+        std::vector<Tensor> inputs = bench.inputs(id);
+        inputs[1].numbers[kRow] = label;
+        Invocation call = whole(site);
+        call.not_finite = true;
+        const std::vector<double> found = run_op(backend, site, inputs, call)[0].numbers;
+        const bool loss = found.size() == 1;
+        for (std::size_t i = 0; i < found.size(); ++i)
+          EXPECT_EQ(std::isnan(found[i]), loss || i / kClasses == kRow) << describe(site, 1, kRow, label, 0) << ", element " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace outsize::test

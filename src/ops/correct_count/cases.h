@@ -50,6 +50,17 @@ output y
        .integer_limit = 3,
        .differentiate = false,
        .torch = "(logits.argmax(1) == labels).sum().double().reshape(1)"},
+      {.name = "many_classes",
+       .graph = R"(
+graph correct_count_many_classes
+input logits f32[5, 5003]
+input labels i32[5]
+count: y = correct_count(logits, labels) k=2500
+output y
+)",
+       .integer_limit = 5003,
+       .differentiate = false,
+       .torch = "(logits.topk(2500, -1).indices == labels.unsqueeze(-1)).sum().double().reshape(1)"},
       {.name = "bench",
        .graph = R"(
 graph correct_count_bench

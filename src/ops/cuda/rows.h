@@ -331,6 +331,7 @@ std::int64_t row_totals_workspace() {
 template <class F, class E>
 void run_row_totals(const F& f, const E& end, const std::array<const float*, F::kInputs>& in, const RowShape& shape,
                     std::byte* workspace, void* queue) {
+  static_assert(F::kOutputs == 0);
   OUTSIZE_CHECK(shape.width < kMostPositions);
   double* const totals = reinterpret_cast<double*>(workspace);
   bool vectors = f.vectors() && rows_fit_vectors(shape);

@@ -39,6 +39,42 @@ norm: y = layer_norm(x, gamma, beta)
 output y
 )",
        2, true, "F.layer_norm(x, (8,), gamma, beta)"},
+      {"one_feature", R"(
+graph layer_norm_one_feature
+input x f32[6, 1]
+param gamma f32[1] init=normal:1
+param beta f32[1] init=normal:1
+norm: y = layer_norm(x, gamma, beta)
+output y
+)",
+       2, false, "F.layer_norm(x, (1,), gamma, beta)"},
+      {"three_features", R"(
+graph layer_norm_three_features
+input x f32[70, 3]
+param gamma f32[3] init=normal:1
+param beta f32[3] init=normal:1
+norm: y = layer_norm(x, gamma, beta)
+output y
+)",
+       2, true, "F.layer_norm(x, (3,), gamma, beta)"},
+      {"long", R"(
+graph layer_norm_long
+input x f32[2, 5003]
+param gamma f32[5003] init=normal:1
+param beta f32[5003] init=normal:1
+norm: y = layer_norm(x, gamma, beta)
+output y
+)",
+       2, true, "F.layer_norm(x, (5003,), gamma, beta)"},
+      {"longer", R"(
+graph layer_norm_longer
+input x f32[5, 1200]
+param gamma f32[1200] init=normal:1
+param beta f32[1200] init=normal:1
+norm: y = layer_norm(x, gamma, beta)
+output y
+)",
+       2, true, "F.layer_norm(x, (1200,), gamma, beta)"},
       {.name = "transformer",
        .graph = R"(
 graph layer_norm_transformer

@@ -56,6 +56,31 @@ loss: loss = softmax_cross_entropy(logits, labels)
 output loss
 )",
        3, true, "F.cross_entropy(logits, labels.long()).reshape(1)"},
+      {"two_classes", R"(
+graph softmax_cross_entropy_two_classes
+input logits f32[9, 2]
+input labels i32[9]
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)",
+       2, true, "F.cross_entropy(logits, labels.long()).reshape(1)"},
+      {"many_rows", R"(
+graph softmax_cross_entropy_many_rows
+input logits f32[1100, 7]
+input labels i32[1100]
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)",
+       7, true, "F.cross_entropy(logits, labels.long()).reshape(1)"},
+      {"aligned", R"(
+graph softmax_cross_entropy_aligned
+input logits f32[3, 2, 5200]
+input labels i32[3, 2]
+count: count = label_count(labels) ignore_index=17 dtype=f32
+loss: loss = softmax_cross_entropy(logits, labels, count) ignore_index=17 label_smoothing=0.3
+output loss
+)",
+       5200, true, "F.cross_entropy(logits.transpose(1, 2), labels.long(), ignore_index=17, label_smoothing=0.3).reshape(1)"},
       {"bench_vocabulary", R"(
 graph softmax_cross_entropy_bench_vocabulary
 input logits f32[512, 30522]
