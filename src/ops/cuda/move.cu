@@ -95,7 +95,7 @@ struct TileAxis {
 // Tiles of two axes: read in the order in which the source has them, written in that of the target.
 struct TileProgram {
   static constexpr int kThreads = 256;
-  static constexpr int kBlocks = 6;
+  static constexpr int kBlocks = 5;
   static constexpr int kEach = 8;  // words that a thread has in flight
   static constexpr int kWords = kThreads * kEach;
   static constexpr std::int64_t kNarrow = 32;  // words that are read as one
