@@ -157,13 +157,12 @@ class AttentionSteps : public Kernel {
     return {s_, q, s_.mask < 0 ? nullptr : in<float>(run, s_.mask), s_.mask < 0 ? Box() : run.in_boxes[mask],
             s_.key < 0 ? nullptr : in<std::uint32_t>(run, s_.key)};
   }
-  // Puts f(what rows add up to) of a step into the stream: `make` makes it of the step's scores.
+  // Puts a functor of the rows family into the stream for the rows of a step, in place: make(scores of the step) gives it.
   template <class Make, std::size_t kMatrices>
   void run_step(const Make& make, const Scores& all, const Step& step, const std::array<float*, kMatrices>& matrices,
                 void* queue) const {
     const Extents& extents = t_.extents[step.plan];
-    // What lies between the keys and the next row is no key that anyone sees: it may be taken with them, but there is no mask of
-    // it.
+    // Whole vectors, where nothing but the scores is read with them: no query sees what lies behind the last key.
     RowShape shape(extents.samples * extents.heads * extents.queries,
                    all.mask == nullptr ? ceil_divide(extents.keys, kWide) * kWide : extents.keys);
     shape.pitch = t_.stride;
@@ -223,11 +222,9 @@ class AttentionBackward final : public AttentionSteps {
     using enum Operand;
     for (const Extents& extents : t_.extents) {
       const Plan& plan = plans_.emplace_back(make_product(s_, t_, extents, scores, {queries}, {keys, true}, tf32),
-                                             make_product(s_, t_, extents, scores, {queries}, {keys, true}, tf32),
-                                             make_product(s_, t_, extents, keys, {scores, true}, {queries}, tf32),
                                              make_product(s_, t_, extents, queries, {scores}, {keys}, tf32),
                                              make_product(s_, t_, extents, keys, {scores, true}, {queries}, tf32));
-      for (const Product* product : {&plan.scores, &plan.products, &plan.values, &plan.queries, &plan.keys}) book(*product);
+      for (const Product* product : {&plan.scores, &plan.queries, &plan.keys}) book(*product);
     }
   }
 
@@ -247,18 +244,21 @@ class AttentionBackward final : public AttentionSteps {
       // The last queries come first, and see all keys.
       const bool add = step.query + t_.extents[step.plan].queries < t_.queries;
       plan.scores.run({q + at_query, k + at_key, weights}, false, workspace, run.queue);
-      plan.products.run({dy + at_query, v + at_key, products}, false, workspace, run.queue);
+      plan.scores.run({dy + at_query, v + at_key, products}, false, workspace, run.queue);
       run_step([&](const Scores& own) { return ScoresSoftmaxGrad(own, in<float>(run, 5), dy, y); }, all, step,
                std::array{weights, products}, run.queue);
-      plan.values.run({weights, dy + at_query, out<float>(run, 2) + at_key}, add, workspace, run.queue);
+      plan.keys.run({weights, dy + at_query, out<float>(run, 2) + at_key}, add, workspace, run.queue);
       plan.queries.run({products, k + at_key, out<float>(run, 0) + at_query}, false, workspace, run.queue);
       plan.keys.run({products, q + at_query, out<float>(run, 1) + at_key}, add, workspace, run.queue);
     }
   }
 
  private:
+  // By what comes out.
   struct Plan {
-    Product scores, products, values, queries, keys;
+    Product scores;
+    Product queries;
+    Product keys;
   };
   std::vector<Plan> plans_;
 };
