@@ -237,6 +237,26 @@ conv: y = conv2d(x, weight) padding=[2, 4, 2, 4] dilation=[2, 4] groups=8
 output y
 )",
        .torch = "F.conv2d(x, weight, padding=(2, 4), dilation=(2, 4), groups=8)"},
+      {.name = "depthwise_even",
+       .graph = R"(
+graph conv_depthwise_even
+input x f32[2, 12, 9, 19]
+param weight f32[12, 1, 5, 5] init=normal:0.3
+param bias f32[12] init=normal:0.3
+conv: y = conv2d(x, weight, bias) padding=[2, 2, 2, 2] groups=12 activation=relu
+output y
+)",
+       .torch = "F.relu(F.conv2d(x, weight, bias, padding=2, groups=12))"},
+      // Rows that are summed in parts, more channels than a block takes side by side.
+      {.name = "depthwise_wide",
+       .graph = R"(
+graph conv_depthwise_wide
+input x f32[1, 68, 1, 130]
+param weight f32[68, 1, 1, 7] init=normal:0.3
+conv: y = conv2d(x, weight) padding=[0, 3, 0, 3] groups=68
+output y
+)",
+       .torch = "F.conv2d(x, weight, padding=(0, 3), groups=68)"},
       // Two outputs a channel.
       {.name = "depthwise_twice",
        .graph = R"(

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "ops/conv/cuda_convolution.h"
+#include "ops/conv/cuda_depthwise.h"
 #include "ops/conv/shape.h"
 #include "ops/cuda/each.h"
 #include "ops/cuda/host_convolution.h"
@@ -417,8 +418,19 @@ class LibraryConvolution {
   std::int64_t x_at_ = 0, y_at_ = 0, w_at_ = 0, shared_at_ = 0, shared_ = 0;
 };
 
+SlidingWindows windows_of(const OpSite& site, const Dims& weight, const Dims& x) {
+  return sliding_windows(site, spatial(weight), spatial(x), true);
+}
 Geometry geometry_of(const OpSite& site, ConvolutionPass pass, const Dims& weight, const Dims& x) {
-  return {pass, sliding_windows(site, spatial(weight), spatial(x), true), channels_of(site, weight)};
+  return {pass, windows_of(site, weight, x), channels_of(site, weight)};
+}
+
+// Whether a call is not for the library but for the block programs; `weight` and `x` are whole shapes.
+bool is_depthwise(const Call& call, const Dims& weight, const Dims& x) {
+  std::int64_t positions = 0;
+  for (const Box& box : {call.boxes.in[0], call.boxes.out[0], call.boxes.in[1]})
+    if (box.rank() == x.rank()) positions = std::max(positions, box.elements() / std::max<std::int64_t>(1, box.extent(1)));
+  return has_depthwise(windows_of(call.site, weight, x), channels_of(call.site, weight), positions);
 }
 
 // Nothing but the bias: no input reaches the result.
@@ -450,8 +462,15 @@ std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool 
   const std::string_view kind = call.site.op.def->kind();
   const auto empty = [](const Box& box) { return box.empty(); };
   if (std::ranges::any_of(std::span(call.boxes.in).first(2), empty) || call.boxes.out[0].empty()) return {};
-  if (kind.ends_with("_grad_weight")) return weights_of(call).signatures(false, false, tf32);
-  if (kind.ends_with("_grad_data") || kind.starts_with("conv_transpose")) return spread_of(call).signatures(false, false, tf32);
+  const bool weights = kind.ends_with("_grad_weight"), spread = kind.ends_with("_grad_data") || kind.starts_with("conv_transpose");
+  const OpSite& site = call.site;
+  if (is_depthwise(call, weights ? site.out(0).shape : site.in(1).shape,
+                   weights  ? site.in(1).shape
+                   : spread ? site.out(0).shape
+                            : site.in(0).shape))
+    return {};
+  if (weights) return weights_of(call).signatures(false, false, tf32);
+  if (spread) return spread_of(call).signatures(false, false, tf32);
   return forward_of(call).signatures(false, false, tf32);
 }
 
@@ -466,6 +485,15 @@ std::unique_ptr<Kernel> make_convolution(const Call& call, const StorageRule& st
   if (y.empty()) return make_nothing();
   const bool bias = has_bias(call), relu = call.site.word("activation") == "relu";
   if (call.boxes.in[0].empty() || call.boxes.in[1].empty()) return make_bias_alone(y, bias, relu);
+  if (is_depthwise(call, call.site.in(1).shape, call.site.in(0).shape)) {
+    const SlidingWindows windows = windows_of(call.site, call.site.in(1).shape, call.site.in(0).shape);
+    return make_kernel("depthwise", 0, [=](const KernelRun& run) {
+      run_depthwise(windows,
+                    {in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), out<float>(run, 0), run.out_boxes[0],
+                     bias ? in<float>(run, 2) : nullptr, relu},
+                    false, run.queue);
+    });
+  }
   LibraryConvolution convolution = forward_of(call);
   convolution.plan(call.site, bias, relu, tf32);
   return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
@@ -484,6 +512,15 @@ std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage
   if (x.empty()) return make_nothing();
   const bool bias = has_bias(call);
   if (call.boxes.in[0].empty() || call.boxes.in[1].empty()) return make_bias_alone(x, bias, false);
+  if (is_depthwise(call, call.site.in(1).shape, call.site.out(0).shape)) {
+    const SlidingWindows windows = windows_of(call.site, call.site.in(1).shape, call.site.out(0).shape);
+    return make_kernel("depthwise", 0, [=](const KernelRun& run) {
+      run_depthwise(windows,
+                    {in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), out<float>(run, 0), run.out_boxes[0],
+                     bias ? in<float>(run, 2) : nullptr},
+                    true, run.queue);
+    });
+  }
   LibraryConvolution convolution = spread_of(call);
   convolution.plan(call.site, false, false, tf32);
   return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
@@ -503,9 +540,18 @@ std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const Storage
   if (y.empty() || x.empty()) return make_zeros(call, storage);
   if (weight.empty()) return make_nothing();
   const bool bias = call.site.outputs() > 1;
+  const ReduceShape shape = sum_shape(y);
+  if (is_depthwise(call, call.site.out(0).shape, call.site.in(1).shape)) {
+    const SlidingWindows windows = windows_of(call.site, call.site.out(0).shape, call.site.in(1).shape);
+    const std::int64_t workspace = std::max(depthwise_weights_workspace(windows, y), bias ? reduce_workspace<Sum>(shape) : 0);
+    return make_kernel("depthwise", workspace, [=](const KernelRun& run) {
+      run_depthwise_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
+                            run.workspace, run.queue);
+      if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
+    });
+  }
   LibraryConvolution convolution = weights_of(call);
   convolution.plan(call.site, false, false, tf32);
-  const ReduceShape shape = sum_shape(y);
   const std::int64_t workspace =
       std::max(convolution.workspace_bytes(), convolution.shared_at() + (bias ? reduce_workspace<Sum>(shape) : 0));
   return make_kernel(convolution.name(), workspace, [=](const KernelRun& run) {

@@ -16,7 +16,7 @@ std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage
 // in[0]: dy, in[1]: x; out[0]: the gradient of the weights, out[1], if there is one: that of the bias.
 std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const StorageRule& storage, bool tf32);
 
-// What the library is asked for in a call of any of these kinds, without a bias or activation.
+// What the library is asked for in a call of any of these kinds, without a bias or activation; nothing where block programs serve.
 std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool tf32);
 
 // The elements that a map may have in one call of the library: below 2^31. Tests set it lower, so that small calls have parts.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/cuda/block.h"
 #include "ops/cuda/library/convolution.h"
 
 #if !defined(__CUDACC__)
@@ -14,6 +15,8 @@ class HostConvolution {
   explicit HostConvolution(const ConvolutionSignature& signature) : s_(signature) { check(s_); }
 
   void run(const ConvolutionOperands& operands) const {
+    expect_aligned(operands.x, static_cast<std::size_t>(s_.alignment));
+    expect_aligned(operands.y, static_cast<std::size_t>(s_.alignment));
     auto* const x = reinterpret_cast<float*>(operands.x);
     auto* const w = reinterpret_cast<float*>(operands.w);
     auto* const y = reinterpret_cast<float*>(operands.y);
