@@ -194,9 +194,9 @@ const std::vector<Backend>& backends() {
       const bool tf32 = std::string_view(precision) == "tf32";
       static const KernelTable kernels = cuda_kernels(tf32);
       static const std::unique_ptr<outsize::Backend> card = make_backend("cuda", 0, tf32);
-      Backend backend{fmt::format("cuda_{}", precision), &kernels, DType::f32, card->storage(), tf32 ? 2e-3 : 1e-5};
+      Backend backend{fmt::format("cuda_{}", precision), &kernels, DType::f32, card->storage()};
       backend.device = card.get();
-      backend.tolerance = tf32 ? 1e-3 : 1e-5;
+      backend.tolerance = backend.box_tolerance = tf32 ? 1e-3 : 1e-5;
       return std::vector<Backend>{{"reference_f64", &reference, DType::f64, {1}, 1e-12}, backend};
     }
 #endif
@@ -213,8 +213,9 @@ const std::vector<Backend>& backends() {
 #endif
     static const KernelTable cuda_host = cuda_host_kernels();
     const StorageRule channels_last{.channels_last = true};
-    list.push_back({"cuda_host", &cuda_host, DType::f32, channels_last, 1e-5, false});
-    list.push_back({"cuda_host_backwards", &cuda_host, DType::f32, channels_last, 1e-5, false, true});
+    list.push_back({"cuda_host", &cuda_host, DType::f32, channels_last});
+    list.push_back({"cuda_host_backwards", &cuda_host, DType::f32, channels_last});
+    list.back().backwards = true;
     return list;
   }();
   return all;
