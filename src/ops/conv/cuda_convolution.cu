@@ -2,6 +2,7 @@
 
 #include "ops/conv/cuda_convolution.h"
 #include "ops/conv/cuda_depthwise.h"
+#include "ops/conv/cuda_stem.h"
 #include "ops/conv/shape.h"
 #include "ops/cuda/each.h"
 #include "ops/cuda/host_convolution.h"
@@ -582,12 +583,20 @@ std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const Storage
   if (weight.empty()) return make_nothing();
   const bool bias = call.site.outputs() > 1;
   const ReduceShape shape = sum_shape(y);
+  const SlidingWindows windows = windows_of(call.site, call.site.out(0).shape, call.site.in(1).shape);
   if (is_depthwise(call, call.site.out(0).shape, call.site.in(1).shape)) {
-    const SlidingWindows windows = windows_of(call.site, call.site.out(0).shape, call.site.in(1).shape);
     const std::int64_t workspace = std::max(depthwise_weights_workspace(windows, y), bias ? reduce_workspace<Sum>(shape) : 0);
     return make_kernel("depthwise", workspace, [=](const KernelRun& run) {
       run_depthwise_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
                             run.workspace, run.queue);
+      if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
+    });
+  }
+  if (has_stem_weights(windows, channels_of(call.site, call.site.out(0).shape), y, x)) {
+    const std::int64_t workspace = std::max(stem_weights_workspace(windows, y, x), bias ? reduce_workspace<Sum>(shape) : 0);
+    return make_kernel("unfold", workspace, [=](const KernelRun& run) {
+      run_stem_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
+                       run.workspace, run.queue);
       if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
     });
   }
