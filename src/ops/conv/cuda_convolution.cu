@@ -324,6 +324,15 @@ class LibraryConvolution {
     const bool fusable = bias && !stages_y();
     if (!(fusable && relu && found(true, true)) && !(fusable && found(true, false)) && !found(false, false))
       user_error("cuDNN has no plan for op {}: {}", site.op.name, why);
+    if (bias_) {
+      // Apart, y is read and written once more, unless it is so for the activation in either case.
+      constexpr double kBytesPerSecond = 0.9e12;  // of the slowest memory that these cards have
+      const double pass = relu && !relu_ ? 0 : static_cast<double>(2 * 4 * seen_.y.elements()) / kBytesPerSecond;
+      LibraryConvolution apart = *this;
+      apart.bias_ = apart.relu_ = false;
+      if (apart.find_plans(apart.signatures(false, false, tf32), why) && seconds() > apart.seconds() + pass)
+        *this = std::move(apart);
+    }
     plan_in_parts(tf32);
   }
 
