@@ -102,6 +102,29 @@ TEST_F(DescribedCards, HavePlansForTheCases) {
   expect_plans(signatures);
 }
 
+// What is asked for besides: something fused, something added to, another alignment, padding on one side.
+TEST_F(DescribedCards, HavePlansForVariants) {
+  const ConvolutionSignature plain{
+      ConvolutionPass::forward, {32, 256, 56, 56}, {256, 256, 3, 3}, {32, 256, 55, 56}, {1, 1}, {0, 1}, {1, 1}, {1, 1}};
+  Signatures signatures;
+  for (const bool tf32 : {false, true}) {
+    ConvolutionSignature signature = plain;
+    signature.tf32 = tf32;
+    signature.bias = true;
+    signatures.emplace(to_string(signature), signature);
+    signature.relu = true;
+    signatures.emplace(to_string(signature), signature);
+    signature.relu = signature.bias = false;
+    signature.alignment = 4;
+    signatures.emplace(to_string(signature), signature);
+    signature.pass = ConvolutionPass::weights;
+    signature.accumulate = true;
+    signatures.emplace(to_string(signature), signature);
+  }
+  EXPECT_EQ(signatures.size(), 8U);
+  expect_plans(signatures);
+}
+
 TEST_F(DescribedCards, HavePlansForTheZoo) {
   Signatures signatures;
   for (const ModelEntry& entry : zoo()) {

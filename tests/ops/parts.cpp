@@ -1,7 +1,7 @@
 #include "ops/conv/cuda_convolution.h"
 #include "subject.h"
 
-// Convolutions of the card whose maps have more elements than its library takes are done in parts.
+// Convolutions of the card whose maps have more elements than its library takes are done in parts; sums that are long.
 namespace outsize::test {
 namespace {
 
@@ -46,6 +46,31 @@ TEST(Parts, OfAConvolutionGiveTheWhole) {
     }
   }
   EXPECT_GT(in_parts, 200);
+}
+
+// So many positions that a thread goes over from f32 to f64, and more outputs than a block has.
+TEST(Unfolded, SumsOfManyPositions) {
+  const OpCase op_case{.name = "stem", .graph = R"(
+graph stem
+input x f32[1, 3, 150, 170]
+param weight f32[66, 3, 7, 7] init=normal:0.3
+conv: y = conv2d(x, weight) padding=[3, 3, 2, 3]
+output y
+)"};
+  int checked = 0;
+  for (const Backend& backend : backends()) {
+    if (!backend.name.starts_with("cuda_host")) continue;
+    const Bench bench(op_case, backend);
+    for (const OpId id : bench.ops()) {
+      const OpSite site = bench.graph().site(id);
+      if (site.op.def->kind() != "conv2d_grad_weight") continue;
+      const Tensor found = run_op(backend, site, bench.inputs(id), whole(site))[0];
+      const Tensor exact = run_op(exact_backend(), bench.exact_graph().site(id), bench.exact_inputs(id), whole(site))[0];
+      EXPECT_LE(relative_error(found, exact), 1e-6) << backend.name;
+      ++checked;
+    }
+  }
+  EXPECT_EQ(checked, 2);
 }
 
 }  // namespace

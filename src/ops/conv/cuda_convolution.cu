@@ -2,6 +2,7 @@
 
 #include "ops/conv/cuda_convolution.h"
 #include "ops/conv/cuda_depthwise.h"
+#include "ops/conv/cuda_stem.h"
 #include "ops/conv/shape.h"
 #include "ops/cuda/each.h"
 #include "ops/cuda/host_convolution.h"
@@ -115,16 +116,25 @@ ReduceShape sum_shape(const Box& map) { return {1, {map.elements() / map.extent(
 #if defined(__CUDACC__)
 struct Planned {
   std::shared_ptr<const ConvolutionPlan> plan;
+  std::shared_ptr<const ConvolutionPlan> fastest;
 
   std::string name() const { return plan->name(); }
   std::int64_t workspace_bytes() const { return plan->workspace_bytes(); }
+  double seconds() const { return plan->seconds(); }
+  // In how many parts the fastest plan would keep the limit of workspace; 1 where it does, the chosen one is nearly as fast, or the
+  // times are not known.
+  std::int64_t parts_worth_trying() const {
+    return fastest->seconds() > 0 && plan->seconds() > 1.1 * fastest->seconds()
+               ? ceil_divide(fastest->workspace_bytes(), kMostWorkspace)
+               : 1;
+  }
   void run(const ConvolutionOperands& operands, std::byte* workspace, void* queue) const { plan->run(operands, workspace, queue); }
 };
 
 std::optional<Planned> plan_of(const ConvolutionSignature& signature, std::string& why) {
-  std::shared_ptr<const ConvolutionPlan> plan = choose(convolution_plans(signature, &why), signature);
-  if (!plan) return std::nullopt;
-  return Planned{std::move(plan)};
+  const ConvolutionPlans& plans = convolution_plans(signature, &why);
+  if (plans.empty()) return std::nullopt;
+  return Planned{choose(plans, signature), plans.front()};
 }
 #else
 struct Planned {
@@ -132,6 +142,8 @@ struct Planned {
 
   std::string name() const { return "loops"; }
   std::int64_t workspace_bytes() const { return 0; }
+  double seconds() const { return -1; }
+  std::int64_t parts_worth_trying() const { return 1; }
   void run(const ConvolutionOperands& operands, std::byte*, void*) const { convolution.run(operands); }
 };
 
@@ -282,9 +294,7 @@ class LibraryConvolution {
     x_at_ = book(seen_.x, stages_x());
     y_at_ = book(seen_.y, stages_y());
     w_at_ = book(seen_.weight, stages_weight());
-    const Meeting all{seen_.x, seen_.y};
-    const Parts parts(geometry_, all, most_elements());
-    for (const Meeting& meeting : parts.all()) parts_.push_back({meeting, before(all.x, meeting.x), before(all.y, meeting.y), -1});
+    split(most_elements());
   }
 
   // What the library is asked for, part by part.
@@ -306,10 +316,24 @@ class LibraryConvolution {
   // it has none.
   void plan(const OpSite& site, bool bias, bool relu, bool tf32) {
     std::string why;
+    const auto found = [&](bool fused_bias, bool fused_relu) {
+      bias_ = fused_bias;
+      relu_ = fused_relu;
+      return find_plans(signatures(bias_, relu_, tf32), why);
+    };
     const bool fusable = bias && !stages_y();
-    if (fusable && relu && find_plans(signatures(true, true, tf32), why)) return fused(true, true);
-    if (fusable && find_plans(signatures(true, false, tf32), why)) return fused(true, false);
-    if (!find_plans(signatures(false, false, tf32), why)) user_error("cuDNN has no plan for op {}: {}", site.op.name, why);
+    if (!(fusable && relu && found(true, true)) && !(fusable && found(true, false)) && !found(false, false))
+      user_error("cuDNN has no plan for op {}: {}", site.op.name, why);
+    if (bias_) {
+      // Apart, y is read and written once more, unless it is so for the activation in either case.
+      constexpr double kBytesPerSecond = 0.9e12;  // of the slowest memory that these cards have
+      const double pass = relu && !relu_ ? 0 : static_cast<double>(2 * 4 * seen_.y.elements()) / kBytesPerSecond;
+      LibraryConvolution apart = *this;
+      apart.bias_ = apart.relu_ = false;
+      if (apart.find_plans(apart.signatures(false, false, tf32), why) && seconds() > apart.seconds() + pass)
+        *this = std::move(apart);
+    }
+    plan_in_parts(tf32);
   }
 
   // Its last part, from shared_at() on, is used in the library's calls only.
@@ -398,9 +422,36 @@ class LibraryConvolution {
     }
     return true;
   }
-  void fused(bool bias, bool relu) {
-    bias_ = bias;
-    relu_ = relu;
+  // Where the fastest plan takes too much workspace, which grows with the maps: in parts it may still be the fastest.
+  void plan_in_parts(bool tf32) {
+    if (parts_.size() > 1) return;
+    const std::int64_t factor = planned_.front().parts_worth_trying();
+    if (factor < 2) return;
+    const std::int64_t largest = std::max(seen_.x.elements(), seen_.y.elements());
+    for (const std::int64_t parts : {factor, 2 * factor}) {
+      LibraryConvolution other = *this;
+      std::string why;
+      try {
+        other.split(ceil_divide(largest, parts));
+      } catch (const UserError&) {
+        return;  // a few rows of one sample are larger than that
+      }
+      if (other.find_plans(other.signatures(bias_, relu_, tf32), why) && other.seconds() < 0.95 * seconds())
+        *this = std::move(other);
+    }
+  }
+  double seconds() const {
+    double total = 0;
+    for (const Part& part : parts_)
+      if (part.plan >= 0) total += planned_[static_cast<std::size_t>(part.plan)].seconds();
+    return total;
+  }
+
+  void split(std::int64_t most) {
+    const Meeting all{seen_.x, seen_.y};
+    const Parts parts(geometry_, all, most);
+    parts_.clear();
+    for (const Meeting& meeting : parts.all()) parts_.push_back({meeting, before(all.x, meeting.x), before(all.y, meeting.y), -1});
   }
   // The elements of a map before a part of it.
   static std::int64_t before(const Box& all, const Box& part) {
@@ -541,12 +592,20 @@ std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const Storage
   if (weight.empty()) return make_nothing();
   const bool bias = call.site.outputs() > 1;
   const ReduceShape shape = sum_shape(y);
+  const SlidingWindows windows = windows_of(call.site, call.site.out(0).shape, call.site.in(1).shape);
   if (is_depthwise(call, call.site.out(0).shape, call.site.in(1).shape)) {
-    const SlidingWindows windows = windows_of(call.site, call.site.out(0).shape, call.site.in(1).shape);
     const std::int64_t workspace = std::max(depthwise_weights_workspace(windows, y), bias ? reduce_workspace<Sum>(shape) : 0);
     return make_kernel("depthwise", workspace, [=](const KernelRun& run) {
       run_depthwise_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
                             run.workspace, run.queue);
+      if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
+    });
+  }
+  if (has_stem_weights(windows, channels_of(call.site, call.site.out(0).shape), y, x)) {
+    const std::int64_t workspace = std::max(stem_weights_workspace(windows, y, x), bias ? reduce_workspace<Sum>(shape) : 0);
+    return make_kernel("unfold", workspace, [=](const KernelRun& run) {
+      run_stem_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
+                       run.workspace, run.queue);
       if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
     });
   }
