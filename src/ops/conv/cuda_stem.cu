@@ -241,14 +241,15 @@ void run_stem_weights(const SlidingWindows& windows, const float* dy, const Box&
     program.totals = reinterpret_cast<Total*>(workspace);
     launch(program, program.grid(), queue);
     const auto squares = static_cast<int>(program.squares());
-    const FoldProgram<Total, StemEnd> fold{program.totals,
-                                           program.blocks() * program.groups,
-                                           squares,
-                                           squares,
-                                           1,
-                                           program.output_blocks() * squares,
-                                           {dw, program.outputs, program.channels, program.columns, program.group}};
-    launch(fold, fold.grid(), queue);
+    FoldProgram<Total, StemEnd> fold{program.totals,
+                                     program.blocks() * program.groups,
+                                     squares,
+                                     squares,
+                                     1,
+                                     0,
+                                     program.output_blocks() * squares,
+                                     {dw, program.outputs, program.channels, program.columns, program.group}};
+    fold.start(queue);
   };
   dy_box.extent(1) % 4 == 0 && aligned<4>(dy) ? start.template operator()<4>() : start.template operator()<1>();
 }
