@@ -63,7 +63,10 @@ void print_summary(const TrainingReport& report) {
   const Facts& facts = report.facts;
   Summary summary;
   summary.row("model", facts.description);
-  summary.row("backend", fmt::format("{}, {} thread{}", facts.backend, facts.threads, facts.threads == 1 ? "" : "s"));
+  if (facts.device_is_host)
+    summary.row("backend", fmt::format("{}, {} thread{}", facts.backend, facts.threads, facts.threads == 1 ? "" : "s"));
+  else
+    summary.row("backend", fmt::format("{}: {}, {}", facts.backend, facts.device, facts.precision));
   summary.row("planner", report.row.name());
   summary.row("data", report.data);
   summary.row("budget", format_bytes(facts.budgets.device));
@@ -80,6 +83,8 @@ void print_summary(const TrainingReport& report) {
   if (ran)
     summary.row("process", fmt::format("{} at its peak, {} of them outside the plan", format_bytes(report.process_peak_bytes),
                                        format_bytes(report.outside_bytes)));
+  if (report.device_outside_bytes > 0)
+    summary.row("card", fmt::format("{} of its memory are outside the plan", format_bytes(report.device_outside_bytes)));
   if (ran)
     summary.row("step", fmt::format("{} measured, {} predicted", format_seconds(report.measured_step_s),
                                     format_seconds(report.row.step_seconds)));
@@ -131,6 +136,7 @@ void print_object(const TrainingReport& report) {
       {"peak_resident_bytes", report.process_peak_bytes},
       {"process_peak_bytes", report.process_peak_bytes},
       {"outside_bytes", report.outside_bytes},
+      {"device_outside_bytes", report.device_outside_bytes},
       {"plan_seconds", report.row.plan_seconds.value_or(0)},
       {"predicted_step_s", report.row.step_seconds},
       {"measured_step_s", report.measured_step_s},
@@ -251,6 +257,10 @@ Run add_train(CLI::App& command) {
       ->type_name("FILE.safetensors");
   command.add_option("--save-gradients", flags->request.save_gradients, "write the last step's gradients and all losses")
       ->type_name("FILE.safetensors");
+  command
+      .add_option("--trace", flags->request.trace,
+                  "write when each instruction of the last step ran, for chrome://tracing or Perfetto")
+      ->type_name("FILE.json");
   command.add_flag("--check-spill", flags->request.check_spill,
                    "compare what comes back from host memory and disk with what went there (debug builds always do)");
   add_plan_flags(command, flags->request.task.planning);

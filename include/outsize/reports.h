@@ -22,6 +22,7 @@ struct Facts {
   std::int64_t batch = 0;
   std::int64_t parameters = 0;  // elements
   std::string backend;
+  std::string precision;  // f64, f32, or tf32 where a card rounds the factors of products and convolutions
   std::int64_t threads = 0;
   std::string device;          // that is predicted for
   bool device_is_host = true;  // its memory is the machine's
@@ -245,7 +246,8 @@ struct TrainingReport {
   ByTier<std::int64_t> predicted_peaks;
   ByTier<std::int64_t> measured_peaks;
   std::int64_t process_peak_bytes = 0;
-  std::int64_t outside_bytes = 0;  // of it: beside the plan
+  std::int64_t outside_bytes = 0;         // of it: beside the plan
+  std::int64_t device_outside_bytes = 0;  // of a card's memory, beside the plan: context, modules, handles, other processes
   std::optional<Score> evaluation;
   std::string stopped_by;     // what Observer::stop said, "patience", or empty: all steps were made
   double waited_seconds = 0;  // for data

@@ -89,6 +89,7 @@ struct TrainingRequest {
   bool partial = false;
   std::string save = {};
   std::string save_gradients = {};
+  std::string trace = {};  // a file for the times of the last step's instructions
 };
 
 }  // namespace outsize

@@ -24,6 +24,9 @@ class Backend : public Target {
   virtual bool supports(DType dtype) const = 0;
   // The bytes of the device's memory that this process could still take.
   virtual std::int64_t free_bytes() const = 0;
+  // What is taken of the device's memory beside the arenas: the driver's context, modules, handles, and other processes. 0 where
+  // the device is the host, whose process tells.
+  virtual std::int64_t outside_bytes() const { return 0; }
   // The threads of the host that it may use.
   virtual int threads() const = 0;
   // The most elements that one box of a call may have.

@@ -93,6 +93,7 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
   if (task.model.precision == "tf32" && backend != "cuda")
     user_error("--precision tf32: is of NVIDIA cards; backend {} computes in f32", backend);
   session.backend = make_backend(backend, static_cast<int>(session.threads), task.model.precision != "f32");
+  session.precision = dtype == DType::f64 ? "f64" : backend == "cuda" && task.model.precision != "f32" ? "tf32" : "f32";
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
   session.advice_seconds = plan.advice_seconds;
@@ -168,6 +169,7 @@ Facts Session::facts(const PrepareOptions& options) const {
           .batch = batch,
           .parameters = parameters,
           .backend = std::string(backend->name()),
+          .precision = precision,
           .threads = threads,
           .device = profile.device.name,
           .device_is_host = profile.device.is_host(),

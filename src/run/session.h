@@ -30,6 +30,7 @@ struct Session {
   Observer observer;
   std::string model;
   std::string planner;
+  std::string precision;  // f64, f32 or tf32
   std::int64_t threads = 1;
   std::int64_t parameters = 0;  // elements
   std::int64_t batch = 0;

@@ -175,12 +175,13 @@ ExecutorOptions Trainer::executor_options() const {
   options.canary_bytes = kCanaryBytes;
   options.debug_memory = kCanaryBytes > 0;
   options.check_spill = check_spill_ || options.debug_memory;
+  options.trace = trace_;
   return options;
 }
 
 Trainer::Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory, Maker maker,
-                 bool check_spill)
-    : backend_(backend), maker_(std::move(maker)), check_spill_(check_spill), seed_(seed) {
+                 bool check_spill, bool trace)
+    : backend_(backend), maker_(std::move(maker)), check_spill_(check_spill), trace_(trace), seed_(seed) {
   const StepGraph& step = main.step;
   OUTSIZE_CHECK(step.kind == StepKind::whole || step.kind == StepKind::last || step.kind == StepKind::evaluate);
   layout_ = layout_of(step.graph, main.prepared.program);
@@ -242,7 +243,12 @@ Trainer::Entry& Trainer::ready(Entry& entry) {
   return entry;
 }
 
-std::int64_t Trainer::memory_bytes() const { return memory_->sizes().device + memory_->sizes().host; }
+std::int64_t Trainer::memory_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Tier tier : {Tier::device, Tier::host})
+    if (backend_.addressable(tier)) bytes += memory_->sizes()[tier];
+  return bytes;
+}
 
 std::vector<ValueId> Trainer::persistent(Role role) const {
   const Graph& graph = main().graph;

@@ -9,9 +9,9 @@
 
 #include "data/batch.h"
 #include "data/safetensors.h"
+#include "model/step_graph.h"
 #include "outsize/reports.h"
 #include "run/executor.h"
-#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {
@@ -39,9 +39,9 @@ class Trainer {
   // to be trained. Those are filled as the graph
   // says, from a generator keyed by `seed` and the value's name, so that neither order nor plan matters. Programs of other kinds
   // and shapes are asked of `maker` when they are first needed. `check_spill`: compare what comes back from lower tiers with what
-  // went there, as debug builds always do. `backend` must outlive the trainer.
+  // went there, as debug builds always do. `trace`: take the times of all instructions. `backend` must outlive the trainer.
   Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const std::string& spill_directory = {}, Maker maker = {},
-          bool check_spill = false);
+          bool check_spill = false, bool trace = false);
   ~Trainer();
 
   // Whether the first program takes x window by window, so that batches had better leave it out. Programs take either.
@@ -96,6 +96,8 @@ class Trainer {
   // The plans of the programs it holds, as text, by the programs' names.
   std::map<std::string, std::string> plans() const;
 
+  // Of the last run of the first program, where times are taken.
+  const Trace& trace() const { return main_->executor->trace(); }
   const StepGraph& main() const { return main_->program.step; }
   const Prepared& prepared() const { return main_->program.prepared; }
 
@@ -124,6 +126,7 @@ class Trainer {
   PersistentLayout layout_;
   std::shared_ptr<Memory> memory_;
   bool check_spill_ = false;
+  bool trace_ = false;
   std::uint64_t seed_ = 0;
   std::int64_t steps_ = 0;  // made so far
   std::int64_t parts_ = 0;  // batches accumulated for the next

@@ -13,6 +13,7 @@
 #include "data/datasets.h"
 #include "outsize/outsize.h"
 #include "run/batch_spec.h"
+#include "run/trace_file.h"
 #include "run/training_run.h"
 #include "search/row.h"
 
@@ -76,14 +77,10 @@ void check_distinct(const TrainingRequest& request) {
     bool written;
   };
   const std::string model = request.task.model.is_file() ? request.task.model.name : std::string();
-  const File files[]{{"--save", request.save, true},
-                     {"--save-gradients", request.save_gradients, true},
-                     {"--log", request.log, true},
-                     {"--plan", request.task.planning.plan_file, false},
-                     {"--weights", request.weights, false},
-                     {"--data", request.data, false},
-                     {"--eval-data", request.eval_data, false},
-                     {"MODEL", model, false}};
+  const File files[]{
+      {"--save", request.save, true},  {"--save-gradients", request.save_gradients, true}, {"--trace", request.trace, true},
+      {"--log", request.log, true},    {"--plan", request.task.planning.plan_file, false}, {"--weights", request.weights, false},
+      {"--data", request.data, false}, {"--eval-data", request.eval_data, false},          {"MODEL", model, false}};
   for (const File& a : files)
     for (const File& b : files) {
       const bool continued = a.flag == "--save" && b.flag == "--weights";
@@ -286,6 +283,7 @@ void check_request(const TrainingRequest& request) {
     user_error("--load-threads: {} is more than {}", request.load_threads, kMostLoadThreads);
   check_writable(request.save);
   check_writable(request.save_gradients);
+  check_writable(request.trace);
   if (request.checkpoint.empty() && (request.resume || request.checkpoint_every > 0))
     user_error("{}: give --checkpoint DIR too", request.resume ? "--resume" : "--checkpoint-every");
   if (request.partial && request.weights.empty()) user_error("--partial: says how to take --weights; give them too");
@@ -320,6 +318,7 @@ void fill(TrainingReport& report, const Session& session, Trainer& trainer, cons
     report.measured_peaks[tier] = trainer.measured_peak_bytes(tier);
   }
   report.process_peak_bytes = process_peak_bytes();
+  report.device_outside_bytes = session.backend->outside_bytes();
   report.outside_bytes = std::max<std::int64_t>(0, report.process_peak_bytes - trainer.memory_bytes());
   report.evaluation = run.evaluation;
   report.stopped_by = run.stopped_by;
@@ -346,7 +345,7 @@ void run_training(TrainingReport& report, Session& session, const TrainingReques
   if (!report.dumped.empty()) return;
   refine(session, prepared);
   Trainer trainer({session.training, std::move(prepared)}, *session.backend, request.task.machine.seed, request.task.planning.spill,
-                  program_maker(session, request, options, saved), request.check_spill);
+                  program_maker(session, request, options, saved), request.check_spill, !request.trace.empty());
   const StepGraph& main = trainer.main();
   // What is too large to be made ahead never is whole outside the memory of the run.
   for (Loader* one : {&loader, eval_loader})
@@ -360,6 +359,8 @@ void run_training(TrainingReport& report, Session& session, const TrainingReques
   run.run();
   if (!request.save.empty()) trainer.save(request.save);
   if (!request.save_gradients.empty()) trainer.save_gradients(request.save_gradients, run.losses.values);
+  if (!request.trace.empty())
+    write_trace(request.trace, main.graph, trainer.prepared().program, *session.backend, session.profile, trainer.trace());
   fill(report, session, trainer, loader, run, options);
 }
 

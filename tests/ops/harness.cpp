@@ -71,39 +71,61 @@ class Piece {
   std::byte* memory_ = nullptr;
 };
 
+// Memory of a card that only grows: taking some for every call would cost more than the calls.
+class CardMemory {
+ public:
+  explicit CardMemory(outsize::Backend& device) : device_(device) {}
+  ~CardMemory() { device_.deallocate(Tier::device, memory_, bytes_); }
+  CardMemory(const CardMemory&) = delete;
+  CardMemory& operator=(const CardMemory&) = delete;
+  std::byte* get(std::int64_t bytes) {
+    if (bytes <= bytes_) return memory_;
+    device_.deallocate(Tier::device, memory_, bytes_);
+    memory_ = device_.allocate(Tier::device, 2 * bytes);
+    bytes_ = 2 * bytes;
+    return memory_;
+  }
+
+ private:
+  outsize::Backend& device_;
+  std::byte* memory_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
 // Pieces as a card sees them: copies in its memory, which come back after the run.
 class OnCard {
  public:
   OnCard(outsize::Backend& device, std::vector<const Piece*> pieces) : device_(device), pieces_(std::move(pieces)) {
-    for (const Piece* piece : pieces_) bytes_ += align_up(static_cast<std::int64_t>(piece->all().size()), 256);
-    memory_ = device_.allocate(Tier::device, std::max<std::int64_t>(bytes_, 1));
-    std::int64_t at = 0;
     for (const Piece* piece : pieces_) {
-      places_.push_back(memory_ + at);
-      device_.upload(Tier::device, piece->all(), places_.back());
-      at += align_up(static_cast<std::int64_t>(piece->all().size()), 256);
+      places_.push_back(static_cast<std::int64_t>(all_.size()));
+      all_.insert(all_.end(), piece->all().begin(), piece->all().end());
+      all_.resize(at(align_up(static_cast<std::int64_t>(all_.size()), 256)));
     }
+    static CardMemory memory(device);
+    memory_ = memory.get(std::max<std::int64_t>(static_cast<std::int64_t>(all_.size()), 1));
+    device_.upload(Tier::device, all_, memory_);
   }
-  ~OnCard() { device_.deallocate(Tier::device, memory_, bytes_); }
-  OnCard(const OnCard&) = delete;
-  OnCard& operator=(const OnCard&) = delete;
 
   // Where the card has the piece that begins at `data` here.
   std::byte* address(const std::byte* data) const {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
-      if (data != nullptr && pieces_[i]->data() == data) return pieces_[i]->data_in(places_[i]);
+      if (data != nullptr && pieces_[i]->data() == data) return pieces_[i]->data_in(memory_ + places_[i]);
     return nullptr;
   }
-  void fetch() const {
+  void fetch() {
     device_.queues()->finish();
-    for (std::size_t i = 0; i < pieces_.size(); ++i) device_.download(Tier::device, places_[i], pieces_[i]->all());
+    device_.download(Tier::device, memory_, all_);
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const std::span<std::byte> piece = pieces_[i]->all();
+      std::copy_n(all_.begin() + places_[i], piece.size(), piece.begin());
+    }
   }
 
  private:
   outsize::Backend& device_;
   std::vector<const Piece*> pieces_;
-  std::vector<std::byte*> places_;
-  std::int64_t bytes_ = 0;
+  std::vector<std::int64_t> places_;
+  std::vector<std::byte> all_;
   std::byte* memory_ = nullptr;
 };
 
@@ -270,7 +292,7 @@ std::vector<Tensor> run_op(const Backend& backend, const OpSite& site, const std
     std::vector<const Piece*> pieces{&workspace};
     for (const std::vector<Piece>* list : {&in_pieces, &out_pieces})
       for (const Piece& piece : *list) pieces.push_back(&piece);
-    const OnCard card(*backend.device, std::move(pieces));
+    OnCard card(*backend.device, std::move(pieces));
     std::vector<const std::byte*> card_in;
     std::vector<std::byte*> card_out;
     for (const std::byte* data : in) card_in.push_back(card.address(data));

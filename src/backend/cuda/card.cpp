@@ -67,6 +67,12 @@ class Card final : public Backend {
     return std::max<std::int64_t>(static_cast<std::int64_t>(free) - kLeftOnCard, 0);
   }
 
+  std::int64_t outside_bytes() const override {
+    std::size_t free = 0, total = 0;
+    expect_card(cudaMemGetInfo(&free, &total), "its free memory was asked for");
+    return static_cast<std::int64_t>(total - free) - allocated_;
+  }
+
   using Backend::kernel;
   std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
     expect_f32(call, name());
@@ -89,6 +95,7 @@ class Card final : public Backend {
           format_bytes(bytes), bytes, format_bytes(static_cast<std::int64_t>(free)),
           format_bytes(static_cast<std::int64_t>(total)));
     }
+    allocated_ += bytes;
     fill(tier, static_cast<std::byte*>(memory), bytes, std::byte{0});
     return static_cast<std::byte*>(memory);
   }
@@ -104,11 +111,12 @@ class Card final : public Backend {
                   "its memory grew");
       wait_for_all();
       cudaFree(memory);
+      allocated_ += wanted - bytes;
     } else {
       cudaGetLastError();
       std::vector<std::byte> kept(static_cast<std::size_t>(bytes));
       download(tier, memory, kept);
-      cudaFree(memory);
+      deallocate(tier, memory, bytes);
       moved = allocate(tier, wanted);
       upload(tier, kept, static_cast<std::byte*>(moved));
     }
@@ -119,6 +127,7 @@ class Card final : public Backend {
     if (memory == nullptr) return;
     if (tier == Tier::device) {
       cudaFree(memory);
+      allocated_ -= bytes;
       return;
     }
     cudaHostUnregister(memory);
@@ -206,6 +215,7 @@ class Card final : public Backend {
   cudaDeviceProp properties_{};
   std::unique_ptr<CardQueues> queues_;
   std::int64_t* found_ = nullptr;
+  std::int64_t allocated_ = 0;  // bytes of the card's memory that arenas have
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   KernelCache kernels_;
   KernelCache host_kernels_;  // of ops that run on the host, beside the card

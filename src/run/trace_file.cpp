@@ -1,0 +1,58 @@
+#include "run/trace_file.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace outsize {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json event_of(const Graph& graph, const Program& program, Backend& backend, const Profile& profile, const TraceEvent& event) {
+  const Instruction& instruction = program.instructions[static_cast<std::size_t>(event.instruction)];
+  const bool kernel = instruction.action == Action::kernel;
+  Json arguments{{"instruction", event.instruction}, {"iteration", event.iteration}};
+  std::string name(name_of(instruction.action)), category = name;
+  if (kernel) {
+    const Call call = call_of(graph, program, instruction, event.iteration);
+    name = graph.op(instruction.op).name;
+    category = call.site.op.def->kind();
+    arguments["kernel"] = backend.kernel(call, instruction.lane)->name();
+    arguments["predicted_us"] = 1e6 * profile.seconds_of(call);
+    arguments["workspace"] = instruction.workspace ? program.piece(instruction.workspace).bytes : 0;
+  } else if (!instruction.writes.empty()) {
+    name += " " + label_of(graph, program.piece(instruction.writes[0].piece));
+  }
+  return {{"name", name},
+          {"cat", category},
+          {"ph", "X"},
+          {"ts", 1e6 * event.start},
+          {"dur", 1e6 * (event.end - event.start)},
+          {"pid", 0},
+          {"tid", static_cast<int>(event.lane)},
+          {"args", arguments}};
+}
+
+}  // namespace
+
+void write_trace(const std::string& path, const Graph& graph, const Program& program, Backend& backend, const Profile& profile,
+                 const Trace& trace) {
+  std::ofstream file(path);
+  file << "{\"traceEvents\":[\n";
+  for (int lane = 0; lane < kLanes; ++lane)
+    file << Json{{"name", "thread_name"},
+                 {"ph", "M"},
+                 {"pid", 0},
+                 {"tid", lane},
+                 {"args", {{"name", name_of(static_cast<Lane>(lane))}}}}
+                .dump()
+         << ",\n";
+  for (const TraceEvent& event : trace.events)
+    if (event.end > 0) file << event_of(graph, program, backend, profile, event).dump() << ",\n";
+  file << Json{{"name", "step"}, {"cat", "step"}, {"ph", "X"}, {"ts", 0}, {"dur", 1e6 * trace.seconds}, {"pid", 0}, {"tid", kLanes}}
+              .dump()
+       << "\n]}\n";
+  if (!file.flush()) user_error("--trace: '{}' cannot be written", path);
+}
+
+}  // namespace outsize
