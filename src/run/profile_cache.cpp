@@ -1,23 +1,15 @@
 #include "run/profile_cache.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 
+#include "base/cache_directory.h"
 #include "base/say.h"
 #include "base/sha256.h"
 #include "data/file.h"
 
 namespace outsize {
 namespace {
-
-// The directory of the user's caches, or nothing. The standard has relative paths ignored.
-std::filesystem::path cache_directory() {
-  if (const char* const named = std::getenv("XDG_CACHE_HOME"); named != nullptr && named[0] == '/') return named;
-  if (const char* const home = std::getenv("HOME"); home != nullptr && home[0] == '/')
-    return std::filesystem::path(home) / ".cache";
-  return {};
-}
 
 bool is_there(const std::string& path) {
   std::error_code ignored;
@@ -37,7 +29,7 @@ std::string profile_cache_path(const MeasuredOn& on) {
   const std::string text = on.describe();
   Sha256 hash;
   hash.update(std::as_bytes(std::span(text)));
-  return directory / "outsize" / fmt::format("profile-{}.txt", hash.hex_digest().substr(0, 16));
+  return directory / fmt::format("profile-{}.txt", hash.hex_digest().substr(0, 16));
 }
 
 std::optional<Profile> read_profile_cache(const std::string& path) {

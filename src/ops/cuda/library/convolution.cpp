@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "ops/cuda/library/cudnn.h"
+#include "ops/cuda/library/tuned.h"
 
 namespace outsize {
 
@@ -414,38 +415,59 @@ std::vector<Candidate> first_candidates(const ConvolutionSignature& signature, c
   return candidates;
 }
 
-Found find_plans(const ConvolutionSignature& signature) {
-  Found found;
-  std::vector<std::shared_ptr<CudnnPlan>> candidates;
-  for (Candidate& candidate : first_candidates(signature, nullptr, kMostTried, found.why))
-    candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
+// Gives the candidates the seconds that they took here before, and tries the others. Those that cannot be run keep none; nothing is
+// tried where there is no memory for it, not even within the limit of workspace.
+bool time_candidates(const ConvolutionSignature& signature, const std::vector<std::shared_ptr<CudnnPlan>>& candidates) {
+  const std::string call = to_string(signature);
+  const auto way_of = [&](std::size_t i) {
+    return fmt::format("cuDNN {}, candidate {}, {}", cudnn().version(), i, candidates[i]->name());
+  };
+  std::vector<std::size_t> unknown;
+  double best = INFINITY;
   std::int64_t workspace = 0;
-  for (const auto& candidate : candidates) workspace = std::max(workspace, candidate->workspace_bytes());
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (const std::optional<double> seconds = tuned_seconds(call, way_of(i))) {
+      candidates[i]->measured(*seconds);
+      best = std::min(best, *seconds);
+    } else {
+      unknown.push_back(i);
+      workspace = std::max(workspace, candidates[i]->workspace_bytes());
+    }
+  }
+  if (unknown.empty()) return true;
   std::unique_ptr<Trial> trial = Trial::make(signature, workspace);
   if (!trial) {
     // What asks for most is left out.
     workspace = workspace_limit(signature);
     trial = Trial::make(signature, workspace);
   }
-  if (!trial) {
+  if (!trial) return false;
+  for (const std::size_t i : unknown) {
+    if (candidates[i]->workspace_bytes() > workspace) continue;
+    const double seconds = trial->seconds(*candidates[i], best).value_or(INFINITY);
+    candidates[i]->measured(seconds);
+    keep_tuned_seconds(call, way_of(i), seconds);
+    best = std::min(best, seconds);
+  }
+  return true;
+}
+
+Found find_plans(const ConvolutionSignature& signature) {
+  Found found;
+  std::vector<std::shared_ptr<CudnnPlan>> candidates;
+  for (Candidate& candidate : first_candidates(signature, nullptr, kMostTried, found.why))
+    candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
+  if (!time_candidates(signature, candidates)) {
     if (signature.relu)
       found.why = "there is no memory to see what it makes of NaN";
     else
       found.plans.assign(candidates.begin(), candidates.end());
     return found;
   }
-  std::vector<std::shared_ptr<CudnnPlan>> tried;
-  double best = INFINITY;
-  for (auto& candidate : candidates) {
-    if (candidate->workspace_bytes() > workspace) continue;
-    const std::optional<double> seconds = trial->seconds(*candidate, best);
-    if (!seconds) continue;
-    candidate->measured(*seconds);
-    best = std::min(best, *seconds);
-    tried.push_back(std::move(candidate));
-  }
-  found.plans = front_of(std::move(tried));
-  if (found.plans.empty() && !candidates.empty()) found.why = "none of its plans could be run";
+  std::erase_if(candidates, [](const auto& candidate) { return candidate->seconds() < 0 || std::isinf(candidate->seconds()); });
+  const bool none = candidates.empty();
+  found.plans = front_of(std::move(candidates));
+  if (none && found.why.empty()) found.why = "none of its plans could be run";
   return found;
 }
 
