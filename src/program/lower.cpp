@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "program/check.h"
 #include "program/emit.h"

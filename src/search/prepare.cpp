@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/alignment.h"
 #include "plan/analysis/order.h"
 #include "plan/reckon/bounds.h"
 #include "plan/reckon/lives.h"
@@ -126,7 +127,7 @@ class Planning {
     // The sum of what is live, to which packing adds, tells most of the time.
     const std::vector<std::int64_t> live = lives_of(request_, *costs_, eager_order(graph_)).bytes();
     const std::int64_t most = refusal ? options_.budgets.device : found_.program.peak_bytes.device;
-    if (live.empty() || *std::max_element(live.begin(), live.end()) - kPieceAlignment >= most) return false;
+    if (live.empty() || *std::max_element(live.begin(), live.end()) - kAlignment >= most) return false;
     request_.budgets.device = options_.budgets.device;
     Planned<Plan> plan = find_planner("keep").make(request_);
     if (!plan) return false;

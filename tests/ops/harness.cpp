@@ -8,6 +8,7 @@
 #include <new>
 
 #include "../close.h"
+#include "base/alignment.h"
 #include "ops/combine.h"
 #include "ops/cuda/block.h"
 #include "ops/reference_support.h"
@@ -65,7 +66,7 @@ class Piece {
   }
 
  private:
-  static constexpr std::size_t kGuard = 256;  // also the alignment of pieces
+  static constexpr std::size_t kGuard = kAlignment;
   static constexpr unsigned char kPattern = 0xFF;
   std::size_t bytes_ = 0;
   std::byte* memory_ = nullptr;
@@ -75,13 +76,13 @@ class Piece {
 class OnCard {
  public:
   OnCard(outsize::Backend& device, std::vector<const Piece*> pieces) : device_(device), pieces_(std::move(pieces)) {
-    for (const Piece* piece : pieces_) bytes_ += align_up(static_cast<std::int64_t>(piece->all().size()), 256);
+    for (const Piece* piece : pieces_) bytes_ += align_up(static_cast<std::int64_t>(piece->all().size()), kAlignment);
     memory_ = device_.allocate(Tier::device, std::max<std::int64_t>(bytes_, 1));
     std::int64_t at = 0;
     for (const Piece* piece : pieces_) {
       places_.push_back(memory_ + at);
       device_.upload(Tier::device, piece->all(), places_.back());
-      at += align_up(static_cast<std::int64_t>(piece->all().size()), 256);
+      at += align_up(static_cast<std::int64_t>(piece->all().size()), kAlignment);
     }
   }
   ~OnCard() { device_.deallocate(Tier::device, memory_, bytes_); }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "base/alignment.h"
+#include "base/bytes.h"
 #include "graph/opdef.h"
 #include "plan/analysis/order.h"
 #include "plan/planners/planners.h"
@@ -380,7 +382,7 @@ class Tsplit {
   PassCost cost_now(OpId op) {
     const Pieces now = pieces_of(op);
     if (now.split()) return micro_.cost(op, now);
-    return {align_up(costs_.workspace[at(op.index)], kPieceAlignment), costs_.seconds[at(op.index)], 0};
+    return {align_up(costs_.workspace[at(op.index)], kAlignment), costs_.seconds[at(op.index)], 0};
   }
   // What it costs when the value is split so.
   PassCost cost_with(OpId op, ValueId value, const Pieces& pieces) {

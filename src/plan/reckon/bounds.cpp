@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
@@ -318,7 +319,7 @@ Work work_of(const PlanRequest& request) {
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (value.producer && (!needed[at(value.producer.index)] || updates(value.producer))) continue;
-    Work::Value made{.bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kPieceAlignment),
+    Work::Value made{.bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kAlignment),
                      .producer = value.producer ? op_index[at(value.producer.index)] : -1,
                      .readers = {}};
     const auto index = static_cast<std::int32_t>(work.values.size());

@@ -74,7 +74,7 @@ class Follower {
     for (ValueId output : split ? split->makes : op.outputs)
       if (!in_weights(output) && !splits_.streams(output)) begin_life(output, position);
     lives_.seconds.push_back(split ? split->seconds : costs_.seconds[at(id.index)]);
-    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kPieceAlignment));
+    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kAlignment));
   }
 
   // Outputs that overwrite an input which ends there take no bytes of their own during that run.
@@ -146,7 +146,7 @@ bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& op
 
 std::int64_t packed_bytes(const PlanRequest& request, ValueId id) {
   const ValueType& type = request.graph.value(id).type;
-  return align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
+  return align_up(stored_bytes(request.storage, type, type.shape), kAlignment);
 }
 
 Call whole_call(const Graph& graph, const Op& op) {
