@@ -335,6 +335,7 @@ Work work_of(const PlanRequest& request) {
   for (std::int64_t k = 0; k < graph.op_count(); ++k) {
     if (!needed[at(k)] || updates(OpId(k))) continue;
     const Op& op = graph.op(OpId(k));
+    // All that any plan could do: which of them one does depends on what it holds.
     for (const InPlacePair& pair : op.def->in_place({graph, op})) {
       const std::int32_t output = value_index[at(op.outputs[at(pair.output)].index)];
       const std::int32_t input = value_index[at(op.inputs[at(pair.input)].index)];

@@ -32,6 +32,7 @@ struct Life {
   std::int32_t begin = 0;          // from here on its bytes count: after `made` where it takes over those of an input
   std::vector<std::int32_t> uses;  // runs that read it, ascending
   std::int32_t end = 0;            // the last run that it must outlive
+  std::int32_t takes_over = -1;    // the life of the input whose bytes it takes over; -1: none
 };
 
 // What is on the device during each run.
