@@ -59,10 +59,8 @@ class Differentiation {
       total = part;
       return;
     }
-    const OpDef* def = find_op_def("add");
-    if (!def) internal_error("the op kind 'add', which sums gradients, is not registered");
     const std::string name = graph_.fresh_op_name("grad." + subject.name + ".sum");
-    const OpId sum = graph_.add_op(name, *def, {total, part}, {}, {}, Phase::backward, forward);
+    const OpId sum = graph_.add_op(name, op_def_for(Use::add), {total, part}, {}, {}, Phase::backward, forward);
     // A value that is the whole gradient of another (add passes its own on) is not a part.
     for (ValueId summand : {total, part})
       if (graph_.value(summand).gradient_of == id) graph_.value(summand).partial = true;

@@ -9,9 +9,9 @@
 
 #include "data/batch.h"
 #include "data/safetensors.h"
+#include "graph/step_graph.h"
 #include "outsize/reports.h"
 #include "run/executor.h"
-#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {
