@@ -16,13 +16,13 @@ namespace outsize {
 
 namespace {
 
-constexpr int kTightenings = 2;  // lowerings of the same decisions with more and more left to packing, …
-constexpr int kAttempts = 6;     // … and, these included, of what a planner makes of less and less
-// Where even that is too much, it is asked for what lies a thirty-second of an octave lower each time, …
+// What is tried where a plan's packing exceeds the budget, in this order.
+constexpr int kTightenings = 2;  // times that the same decisions are lowered with more left to packing
+constexpr int kAttempts = 6;     // lowerings in all, with those of plans that the planner makes within less and less
+constexpr int kSteps = 32;       // plans within budgets that fall by an octave / kPerOctave each
 constexpr int kPerOctave = 32;
-constexpr int kSteps = 32;
-constexpr int kRefusals = 4;  // … but not again and again when it refuses …
-constexpr int kHalvings = 8;  // … and then for the least that it does not refuse.
+constexpr int kRefusals = 4;  // refusals of the planner that end these
+constexpr int kHalvings = 8;  // halvings in search of the least budget that the planner does not refuse
 
 // Where the run keeps its persistent values.
 std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
