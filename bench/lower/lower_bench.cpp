@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/step_graph.h"
 #include "model/zoo.h"
