@@ -8,10 +8,10 @@
 
 #include "backend/interface.h"
 #include "cost/devices.h"
+#include "graph/step_graph.h"
 #include "program/lower.h"
 #include "program/simulator.h"
 #include "run/executor.h"
-#include "model/step_graph.h"
 
 namespace outsize {
 

@@ -3,12 +3,13 @@
 #include <cstdio>
 #include <ctime>
 
+#include "backend/interface.h"
 #include "cost/devices.h"
+#include "graph/step_graph.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/reckon/lives.h"
 #include "program/lower.h"
-#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -94,8 +94,8 @@ struct PlanRow {
 
 // What would have helped where a budget was refused: only what was tried and found to be true.
 struct Advice {
-  std::optional<std::int64_t> smallest_budget;  // bytes, the smallest found that the same planner fits in …
-  std::string peak;                             // … and what is at the peak there: "op conv1"
+  std::optional<std::int64_t> smallest_budget;  // bytes, the smallest found that the same planner fits in
+  std::string peak;                             // what is at the peak of the plan within smallest_budget: "op conv1"
   std::vector<std::string> fitting_planners;    // that fit in the budget given
   std::vector<std::string> untried_planners;    // for which there was no time
   std::optional<std::int64_t> fitting_batch;    // samples, the most found that the same planner fits
@@ -196,8 +196,8 @@ struct Score {
   double loss = 0;  // the mean over all labels that count, or all samples
   std::int64_t samples = 0;
   std::int64_t rows = 0;  // labels that count, as many as samples or as positions; 0 where they are not counted
-  double correct = 0;     // of those
-  double correct5 = 0;    // … that are among the five likeliest; 0 where there are not more than five classes
+  double correct = 0;     // rows whose label is the likeliest class
+  double correct5 = 0;    // rows whose label is among the five likeliest; 0 where there are not more than five classes
 
   // Adds what another batch gave.
   void add(const Score& batch);

@@ -29,8 +29,8 @@ struct BatchSpec {
 
 // One batch, dense row-major in the dtypes of its spec.
 struct Batch {
-  std::vector<std::byte> x;  // empty where it was left out …
-  WindowReader windows;      // … and is read by this, samples first
+  std::vector<std::byte> x;  // empty where `windows` reads it
+  WindowReader windows;      // reads a box of x, samples first; none where x is here
   std::vector<std::byte> y;
   std::int64_t samples = 0;  // an epoch's last batch may have fewer than its spec
   Dims x_shape, y_shape;     // samples first

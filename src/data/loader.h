@@ -19,7 +19,7 @@ struct LoaderOptions {
   bool shuffle = true;     // each epoch has its own order; otherwise the dataset's
   bool drop_last = false;  // leave out an epoch's last batch where it is smaller
   bool strict = false;     // a sample that cannot be read ends the run
-  bool replace = true;     // … is replaced by the next; otherwise its batch is smaller by it
+  bool replace = true;     // the next sample stands for one that cannot be read; otherwise the batch is smaller by it
   Augment augment;         // how views are drawn
   std::uint64_t seed = 0;  // decides orders and views
   int threads = 1;         // that run ahead; 0: batches are made when they are asked for

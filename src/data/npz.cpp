@@ -35,14 +35,4 @@ Array NpzFile::read(std::string_view name) const {
   return parse_npy(zip_.read(member), fmt::format("{}: array {}", path(), in_quotes(name)));
 }
 
-void write_npz(const std::string& path, const std::vector<std::pair<std::string, Array>>& arrays, bool compressed) {
-  ZipWriter zip(path);
-  for (const auto& [name, array] : arrays) {
-    std::vector<std::byte> bytes = make_npy_header(array.type, array.shape);
-    bytes.insert(bytes.end(), array.data.begin(), array.data.end());
-    zip.add(name + std::string(kSuffix), bytes, compressed);
-  }
-  zip.finish();
-}
-
 }  // namespace outsize

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/array.h"
@@ -24,8 +23,5 @@ class NpzFile {
  private:
   ZipReader zip_;
 };
-
-// Writes the arrays to `path`, as numpy.savez (or, with `compressed`, savez_compressed) does.
-void write_npz(const std::string& path, const std::vector<std::pair<std::string, Array>>& arrays, bool compressed = false);
 
 }  // namespace outsize

@@ -30,8 +30,6 @@ constexpr std::uint16_t kSeeEnd64 = 0xFFFF;
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kDeflated = 8;
-constexpr std::uint16_t kVersion = 20;
-constexpr std::uint16_t kVersion64 = 45;
 
 using Bytes = std::vector<std::byte>;
 
@@ -40,11 +38,6 @@ T number_at(std::span<const std::byte> bytes, std::int64_t offset) {
   T number;
   std::memcpy(&number, bytes.data() + offset, sizeof(T));
   return number;
-}
-
-template <class T>
-void append(std::string& record, T number) {
-  record.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 Bytes read_at(const InputFile& file, std::int64_t offset, std::int64_t count, std::string_view what) {
@@ -102,84 +95,26 @@ void apply_extra(ZipMember& member, std::span<const std::byte> extra, const std:
   }
 }
 
-// Runs zlib until the input is used up or the output is full; both may exceed the 32-bit counts of one call.
-template <class Step>
-int pump(z_stream& stream, std::span<const std::byte> in, std::span<std::byte> out, Step step) {
-  constexpr std::size_t kMost = std::numeric_limits<uInt>::max() / 2;
+// False when the data is damaged or does not unpack to exactly out.size() bytes.
+bool inflate_all(std::span<const std::byte> packed, std::span<std::byte> out) {
+  constexpr std::size_t kMost = std::numeric_limits<uInt>::max() / 2;  // both may exceed the 32-bit counts of one call
+  z_stream stream{};
+  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) internal_error("zlib cannot be initialised");
   int result = Z_OK;
   while (result == Z_OK || result == Z_BUF_ERROR) {
-    const std::size_t given = std::min(in.size(), kMost), room = std::min(out.size(), kMost);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    const std::size_t given = std::min(packed.size(), kMost), room = std::min(out.size(), kMost);
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     stream.avail_in = static_cast<uInt>(given);
     stream.next_out = reinterpret_cast<Bytef*>(out.data());
     stream.avail_out = static_cast<uInt>(room);
-    result = step(stream, given == in.size());
+    result = inflate(&stream, Z_NO_FLUSH);
     const std::size_t used = given - stream.avail_in, made = room - stream.avail_out;
-    in = in.subspan(used);
+    packed = packed.subspan(used);
     out = out.subspan(made);
-    if (used == 0 && made == 0 && result != Z_STREAM_END) return Z_BUF_ERROR;
+    if (used == 0 && made == 0) break;
   }
-  return result;
-}
-
-// False when the data is damaged or does not unpack to exactly out.size() bytes.
-bool inflate_all(std::span<const std::byte> packed, std::span<std::byte> out) {
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) internal_error("zlib cannot be initialised");
-  const int result = pump(stream, packed, out, [](z_stream& s, bool) { return inflate(&s, Z_NO_FLUSH); });
-  const auto made = static_cast<std::size_t>(stream.total_out);
   inflateEnd(&stream);
-  return result == Z_STREAM_END && made == out.size();
-}
-
-Bytes deflate_all(std::span<const std::byte> bytes) {
-  z_stream stream{};
-  if (deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    internal_error("zlib cannot be initialised");
-  Bytes packed(deflateBound(&stream, bytes.size()));
-  const int result = pump(stream, bytes, packed, [](z_stream& s, bool last) { return deflate(&s, last ? Z_FINISH : Z_NO_FLUSH); });
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  OUTSIZE_CHECK(result == Z_STREAM_END);
-  return packed;
-}
-
-// The part that local and central header share, from "version needed" to the length of the extra field.
-void append_common(std::string& record, const ZipMember& member, bool large, std::size_t extra_bytes) {
-  append<std::uint16_t>(record, large ? kVersion64 : kVersion);
-  append<std::uint16_t>(record, 0);  // flags
-  append<std::uint16_t>(record, member.deflated ? kDeflated : kStored);
-  append<std::uint32_t>(record, 0x00210000);  // 1980-01-01 00:00: the same content gives the same file
-  append<std::uint32_t>(record, member.checksum);
-  append<std::uint32_t>(record, large ? kSeeExtra : static_cast<std::uint32_t>(member.packed_bytes));
-  append<std::uint32_t>(record, large ? kSeeExtra : static_cast<std::uint32_t>(member.bytes));
-  append<std::uint16_t>(record, static_cast<std::uint16_t>(member.name.size()));
-  append<std::uint16_t>(record, static_cast<std::uint16_t>(extra_bytes));
-}
-
-bool large(const ZipMember& member) {
-  return std::max({member.bytes, member.packed_bytes, member.header_offset}) >= std::int64_t{kSeeExtra};
-}
-
-std::string central_record(const ZipMember& member) {
-  std::string record;
-  append(record, kCentralHeader);
-  append<std::uint16_t>(record, kVersion64);  // made by
-  append_common(record, member, large(member), large(member) ? 28 : 0);
-  append<std::uint16_t>(record, 0);  // comment
-  append<std::uint16_t>(record, 0);  // disk
-  append<std::uint16_t>(record, 0);  // internal attributes
-  append<std::uint32_t>(record, 0);  // external attributes
-  append<std::uint32_t>(record, large(member) ? kSeeExtra : static_cast<std::uint32_t>(member.header_offset));
-  record += member.name;
-  if (large(member)) {
-    append<std::uint16_t>(record, kExtra64);
-    append<std::uint16_t>(record, 24);
-    append(record, member.bytes);
-    append(record, member.packed_bytes);
-    append(record, member.header_offset);
-  }
-  return record;
+  return result == Z_STREAM_END && out.empty();
 }
 
 }  // namespace
@@ -239,71 +174,6 @@ std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
   }
   if (checksum_of(bytes) != member.checksum) user_error("{}: {} is damaged: its checksum is wrong", path(), what);
   return bytes;
-}
-
-void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes, bool deflate) {
-  OUTSIZE_CHECK(name.size() <= 0xFFFF);
-  const Bytes packed = deflate ? deflate_all(bytes) : Bytes();
-  const std::span<const std::byte> content = deflate ? std::span<const std::byte>(packed) : bytes;
-  ZipMember member{.name = name,
-                   .deflated = deflate,
-                   .checksum = checksum_of(bytes),
-                   .packed_bytes = static_cast<std::int64_t>(content.size()),
-                   .bytes = static_cast<std::int64_t>(bytes.size()),
-                   .header_offset = file_.position()};
-  // The local header has no offset: it needs ZIP64 for its sizes alone.
-  const bool large_sizes = std::max(member.bytes, member.packed_bytes) >= std::int64_t{kSeeExtra};
-  std::string record;
-  append(record, kLocalHeader);
-  append_common(record, member, large_sizes, large_sizes ? 20 : 0);
-  record += name;
-  if (large_sizes) {
-    append<std::uint16_t>(record, kExtra64);
-    append<std::uint16_t>(record, 16);
-    append(record, member.bytes);
-    append(record, member.packed_bytes);
-  }
-  file_.write(std::as_bytes(std::span(record)));
-  file_.write(content);
-  members_.push_back(std::move(member));
-}
-
-void ZipWriter::finish() {
-  const std::int64_t offset = file_.position();
-  for (const ZipMember& member : members_) {
-    const std::string record = central_record(member);
-    file_.write(std::as_bytes(std::span(record)));
-  }
-  const std::int64_t bytes = file_.position() - offset;
-  const auto count = static_cast<std::int64_t>(members_.size());
-  const bool needs_64 = offset >= std::int64_t{kSeeExtra} || bytes >= std::int64_t{kSeeExtra} || count >= kSeeEnd64;
-  std::string record;
-  if (needs_64) {
-    const std::int64_t position = file_.position();
-    append(record, kEnd64);
-    append<std::int64_t>(record, kEnd64Bytes - 12);
-    append<std::uint16_t>(record, kVersion64);
-    append<std::uint16_t>(record, kVersion64);
-    append<std::uint32_t>(record, 0);
-    append<std::uint32_t>(record, 0);
-    append(record, count);
-    append(record, count);
-    append(record, bytes);
-    append(record, offset);
-    append(record, kEnd64Locator);
-    append<std::uint32_t>(record, 0);
-    append(record, position);
-    append<std::uint32_t>(record, 1);
-  }
-  append(record, kEnd);
-  append<std::uint32_t>(record, 0);  // disks
-  append<std::uint16_t>(record, needs_64 ? kSeeEnd64 : static_cast<std::uint16_t>(count));
-  append<std::uint16_t>(record, needs_64 ? kSeeEnd64 : static_cast<std::uint16_t>(count));
-  append<std::uint32_t>(record, needs_64 ? kSeeExtra : static_cast<std::uint32_t>(bytes));
-  append<std::uint32_t>(record, needs_64 ? kSeeExtra : static_cast<std::uint32_t>(offset));
-  append<std::uint16_t>(record, 0);  // comment
-  file_.write(std::as_bytes(std::span(record)));
-  file_.commit();
 }
 
 }  // namespace outsize

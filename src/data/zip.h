@@ -34,17 +34,4 @@ class ZipReader {
   std::vector<ZipMember> members_;
 };
 
-// Writes a ZIP archive member by member; the file appears when finish() is called.
-class ZipWriter {
- public:
-  explicit ZipWriter(std::string path) : file_(std::move(path)) {}
-
-  void add(const std::string& name, std::span<const std::byte> bytes, bool deflate = false);
-  void finish();
-
- private:
-  OutputFile file_;
-  std::vector<ZipMember> members_;
-};
-
 }  // namespace outsize

@@ -1,41 +1,40 @@
 #include "graph/autodiff.h"
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
 
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-
 // The state of one differentiation: which forward values need a gradient, and the gradient each has gathered so far.
 class Differentiation {
  public:
-  Differentiation(Graph& graph, const AutodiffOptions& options) : graph_(graph), wanted_(graph.values().size(), false) {
+  Differentiation(Graph& graph, const AutodiffOptions& options) : graph_(graph), wanted_(graph.value_count()) {
     gradients_.resize(wanted_.size());
     for (std::int64_t i = 0; i < graph.value_count(); ++i) {
       const Value& value = graph.value(ValueId(i));
-      wanted_[static_cast<std::size_t>(i)] = value.role == Role::parameter && !value.producer && is_float(value.type.dtype);
+      wanted_[ValueId(i)] = value.role == Role::parameter && !value.producer && is_float(value.type.dtype);
     }
     for (ValueId id : options.with_respect) {
       const Value& value = graph.value(id);
       if (!is_float(value.type.dtype))
         user_error("no gradient with respect to '{}': it holds {}", value.name, name_of(value.type.dtype));
-      wanted_[at(id)] = true;
+      wanted_[id] = true;
     }
     targets_ = wanted_;
     for (const Op& op : graph.ops()) {
       if (op.phase != Phase::forward) continue;
       bool leads = false;
-      for (ValueId input : op.inputs) leads = leads || wanted_[at(input)];
+      for (ValueId input : op.inputs) leads = leads || wanted_[input];
       if (!leads) continue;
       for (ValueId output : op.outputs)
-        if (is_float(graph.value(output).type.dtype)) wanted_[at(output)] = true;
+        if (is_float(graph.value(output).type.dtype)) wanted_[output] = true;
     }
   }
 
-  bool wanted(ValueId id) const { return wanted_[at(id)]; }
-  ValueId gradient(ValueId id) const { return gradients_[at(id)]; }
+  bool wanted(ValueId id) const { return wanted_[id]; }
+  ValueId gradient(ValueId id) const { return gradients_[id]; }
 
   ValueId seed(ValueId id) {
     const Value& value = graph_.value(id);
@@ -54,15 +53,13 @@ class Differentiation {
       internal_error("gradient '{}' of '{}' is {}, expected {}", contribution.name, subject.name, to_string(contribution.type),
                      to_string(gradient_type(subject.type)));
     mark(part, id);
-    ValueId& total = gradients_[at(id)];
+    ValueId& total = gradients_[id];
     if (!total) {
       total = part;
       return;
     }
-    const OpDef* def = find_op_def("add");
-    if (!def) internal_error("the op kind 'add', which sums gradients, is not registered");
     const std::string name = graph_.fresh_op_name("grad." + subject.name + ".sum");
-    const OpId sum = graph_.add_op(name, *def, {total, part}, {}, {}, Phase::backward, forward);
+    const OpId sum = graph_.add_op(name, op_def_for(Use::add), {total, part}, {}, {}, Phase::backward, forward);
     // A value that is the whole gradient of another (add passes its own on) is not a part.
     for (ValueId summand : {total, part})
       if (graph_.value(summand).gradient_of == id) graph_.value(summand).partial = true;
@@ -72,8 +69,8 @@ class Differentiation {
 
   AutodiffResult result(std::vector<ValueId> seeds) const {
     AutodiffResult result{std::move(seeds), {}};
-    for (std::size_t i = 0; i < targets_.size(); ++i)
-      if (targets_[i] && gradients_[i]) result.gradients.emplace_back(ValueId(static_cast<std::int64_t>(i)), gradients_[i]);
+    for (std::int64_t i = 0; i < targets_.size(); ++i)
+      if (const ValueId id(i); targets_[id] && gradients_[id]) result.gradients.emplace_back(id, gradients_[id]);
     return result;
   }
 
@@ -85,9 +82,9 @@ class Differentiation {
   }
 
   Graph& graph_;
-  std::vector<bool> wanted_;
-  std::vector<bool> targets_;
-  std::vector<ValueId> gradients_;  // complete once all consumers have been passed in reverse
+  IdVector<ValueId, bool> wanted_;
+  IdVector<ValueId, bool> targets_;
+  IdVector<ValueId, ValueId> gradients_;  // complete once all consumers have been passed in reverse
 };
 
 // One forward op as its OpDef::gradient sees it.

@@ -1,16 +1,15 @@
 #include "graph/evaluation.h"
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
 
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-
 class Evaluation final : public EvaluationContext {
  public:
-  explicit Evaluation(const Graph& forward) : forward_(forward), stands_for_(forward.values().size()) { made_.name = forward.name; }
+  explicit Evaluation(const Graph& forward) : forward_(forward), stands_for_(forward.value_count()) { made_.name = forward.name; }
 
   Graph run() {
     for (std::int64_t i = 0; i < forward_.op_count(); ++i) {
@@ -25,7 +24,7 @@ class Evaluation final : public EvaluationContext {
   OpSite site() const override { return {forward_, forward_.op(op_)}; }
 
   ValueId value(ValueId of_forward) override {
-    ValueId& found = stands_for_[at(of_forward)];
+    ValueId& found = stands_for_[of_forward];
     const Value& original = forward_.value(of_forward);
     if (!found && original.producer)
       internal_error("'{}' is read when {} is evaluated, but op {} makes nothing then", original.name, forward_.name,
@@ -48,14 +47,14 @@ class Evaluation final : public EvaluationContext {
   void replace(int output, ValueId by) override {
     const ValueId original = forward_.op(op_).outputs.at(static_cast<std::size_t>(output));
     OUTSIZE_CHECK(forward_.value(original).type == made_.value(by).type);
-    stands_for_[at(original)] = by;
+    stands_for_[original] = by;
   }
 
  private:
   const Graph& forward_;
   Graph made_;
   OpId op_;
-  std::vector<ValueId> stands_for_;  // by value of the forward graph
+  IdVector<ValueId, ValueId> stands_for_;  // by value of the forward graph
 };
 
 }  // namespace

@@ -2,13 +2,12 @@
 
 #include <optional>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
 
 namespace {
-
-std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
 
 bool unused(const Graph& graph, ValueId id) { return graph.value(id).consumers.empty() && !graph.is_output(id); }
 
@@ -30,26 +29,28 @@ std::optional<FusedOp> offer(const Graph& graph, const Op& first, const Op& seco
 
 // The pairs one scan fuses: by op, what stands in its place, and the op that went into it.
 struct Fusions {
-  std::vector<std::optional<FusedOp>> at_second;
-  std::vector<OpId> first_of;
-  std::vector<bool> gone;  // the first of a pair
+  IdVector<OpId, std::optional<FusedOp>> at_second;
+  IdVector<OpId, OpId> first_of;
+  IdVector<OpId, bool> gone;  // the first of a pair
   bool any = false;
 };
 
 // From the back, so that a relu between convolution and pooling goes to the pooling, where it shrinks what backward keeps.
 Fusions find_fusions(const Graph& graph) {
-  const auto ops = static_cast<std::size_t>(graph.op_count());
-  Fusions fusions{std::vector<std::optional<FusedOp>>(ops), std::vector<OpId>(ops), std::vector<bool>(ops), false};
+  Fusions fusions;
+  fusions.at_second.resize(graph.op_count());
+  fusions.first_of.resize(graph.op_count());
+  fusions.gone.resize(graph.op_count());
   for (std::int64_t i = graph.op_count() - 1; i >= 0; --i) {
     const OpId second(i);
-    if (fusions.gone[at(second)]) continue;
+    if (fusions.gone[second]) continue;
     for (ValueId input : graph.op(second).inputs) {
       if (!passes_only_to(graph, input, second)) continue;
       const OpId first = graph.value(input).producer;
-      fusions.at_second[at(second)] = offer(graph, graph.op(first), graph.op(second));
-      if (!fusions.at_second[at(second)]) continue;
-      fusions.first_of[at(second)] = first;
-      fusions.gone[at(first)] = true;
+      fusions.at_second[second] = offer(graph, graph.op(first), graph.op(second));
+      if (!fusions.at_second[second]) continue;
+      fusions.first_of[second] = first;
+      fusions.gone[first] = true;
       fusions.any = true;
       break;
     }
@@ -60,9 +61,9 @@ Fusions find_fusions(const Graph& graph) {
 Graph rebuild(const Graph& graph, const Fusions& fusions) {
   Graph rebuilt;
   rebuilt.name = graph.name;
-  std::vector<ValueId> renumbered(graph.values().size());
+  IdVector<ValueId, ValueId> renumbered(graph.value_count());
   const auto moved = [&](ValueId id) {
-    const ValueId now = renumbered[static_cast<std::size_t>(id.index)];
+    const ValueId now = renumbered[id];
     OUTSIZE_CHECK(now.valid());
     return now;
   };
@@ -70,13 +71,13 @@ Graph rebuild(const Graph& graph, const Fusions& fusions) {
   for (std::int64_t i = 0; i < graph.value_count(); ++i) {
     const Value& value = graph.value(ValueId(i));
     if (!value.producer) {
-      renumbered[static_cast<std::size_t>(i)] = rebuilt.add_value(value.name, value.type, value.role, value.init);
+      renumbered[ValueId(i)] = rebuilt.add_value(value.name, value.type, value.role, value.init);
       continue;
     }
-    if (value.producer_output != 0 || fusions.gone[at(value.producer)]) continue;
+    if (value.producer_output != 0 || fusions.gone[value.producer]) continue;
     const Op& op = graph.op(value.producer);
-    const std::optional<FusedOp>& fused = fusions.at_second[at(value.producer)];
-    const std::string& name = fused ? graph.op(fusions.first_of[at(value.producer)]).name : op.name;
+    const std::optional<FusedOp>& fused = fusions.at_second[value.producer];
+    const std::string& name = fused ? graph.op(fusions.first_of[value.producer]).name : op.name;
     std::vector<ValueId> inputs;
     for (ValueId input : fused ? fused->inputs : op.inputs) inputs.push_back(moved(input));
     std::vector<std::string> names;
@@ -86,7 +87,7 @@ Graph rebuild(const Graph& graph, const Fusions& fusions) {
     for (std::size_t o = 0; o < op.outputs.size(); ++o) {
       const ValueId output = rebuilt.op(made).outputs[o];
       OUTSIZE_CHECK(rebuilt.value(output).type == graph.value(op.outputs[o]).type);
-      renumbered[static_cast<std::size_t>(op.outputs[o].index)] = output;
+      renumbered[op.outputs[o]] = output;
     }
   }
   for (ValueId output : graph.outputs()) rebuilt.add_output(moved(output));

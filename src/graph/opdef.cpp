@@ -83,6 +83,13 @@ const OpDef* find_op_def(std::string_view kind) {
   return found == defs.end() ? nullptr : *found;
 }
 
+const OpDef& op_def_for(Use use) {
+  const auto& defs = installed_defs();
+  const auto found = std::ranges::find(defs, use, &OpDef::use);
+  if (found == defs.end()) internal_error("no op kind for use {} is registered", static_cast<int>(use));
+  return **found;
+}
+
 std::vector<const OpDef*> all_op_defs() { return installed_defs(); }
 
 void set_op_defs(std::vector<const OpDef*> defs) { installed_defs() = std::move(defs); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "outsize/training.h"
 
 namespace outsize {
 
@@ -49,6 +50,25 @@ struct Cost {
 struct FusedOp {
   const OpDef* def = nullptr;
   std::vector<ValueId> inputs;
+  Attributes attributes;
+};
+
+// What differentiation and the training step need ops for that no network has named: the inputs and attributes that they give, and
+// what comes of it. The registry has one kind for each use but `none`.
+enum class Use : std::uint8_t {
+  none,
+  add,         // (a, b), of one type → a + b
+  accumulate,  // (sum, term), of one type; fresh → replaces the state sum by sum + term, or where fresh is 1 by term
+  square_sum,  // (x) → the sum of x², [1]
+  clip_factor,  // (square sums of all gradients …); max_norm → what the gradients are multiplied by to have that norm at most, [1]
+  correct_count,  // (logits, labels); k → how many labels are among the k largest logits of their row, f64[1]
+};
+
+// How an optimizer's op updates a parameter. Its inputs are the parameter, its gradient, the learning rate, the number of the step
+// where `counts_steps`, the states, and the factor of clip_factor where gradients are clipped.
+struct UpdateRule {
+  std::vector<std::string_view> states;  // of the parameter's type: "momentum" is "<parameter>.momentum"
+  bool counts_steps = false;
   Attributes attributes;
 };
 
@@ -125,6 +145,17 @@ class OpDef {
   // True where recomputing costs little beside reading the result (bandwidth-bound).
   virtual bool cheap(const OpSite&) const { return false; }
 
+  // What only the training step and planners that follow a paper ask for.
+  virtual Use use() const { return Use::none; }
+  // The update that these options ask for, where the op is the one that makes it.
+  virtual std::optional<UpdateRule> update_rule(const TrainingOptions&) const { return std::nullopt; }
+  // Of a loss that compares scores of classes with labels: which input the scores are (see class_dim), or -1.
+  virtual int logits_input() const { return -1; }
+  // Of an op that counts labels: the label that it does not count.
+  virtual std::optional<std::int64_t> uncounted_label(const OpSite&) const { return std::nullopt; }
+  // Whether it is a convolution (or a transposed one) of input 0.
+  virtual bool is_convolution() const { return false; }
+
   // One op that does what `first` and then `second` do, where `second` is the only reader of first's output 0, or nothing.
   // Asked of second's def, then of first's.
   virtual std::optional<FusedOp> fuse(const Graph&, const Op& /*first*/, const Op& /*second*/) const { return std::nullopt; }
@@ -167,5 +198,7 @@ class EvaluationContext {
 const OpDef* find_op_def(std::string_view kind);
 std::vector<const OpDef*> all_op_defs();
 void set_op_defs(std::vector<const OpDef*> defs);
+// The OpDef for that use. Throws InternalError where none is registered.
+const OpDef& op_def_for(Use use);
 
 }  // namespace outsize

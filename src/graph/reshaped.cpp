@@ -1,5 +1,6 @@
 #include "graph/reshaped.h"
 
+#include "base/id_vector.h"
 #include "base/positions.h"
 #include "graph/opdef.h"
 
@@ -23,10 +24,10 @@ Graph reshaped(const Graph& forward, const Dims& x_shape) {
   const Dims& was = forward.value(x).type.shape;
   Graph made;
   made.name = forward.name;
-  std::vector<ValueId> stands_for(forward.values().size());
+  IdVector<ValueId, ValueId> stands_for(forward.value_count());
   for (std::int64_t i = 0; i < forward.value_count(); ++i) {
     const Value& value = forward.value(ValueId(i));
-    ValueId& found = stands_for[static_cast<std::size_t>(i)];
+    ValueId& found = stands_for[ValueId(i)];
     if (!value.producer) {
       ValueType type = value.type;
       if (ValueId(i) == x) type.shape = x_shape;
@@ -37,14 +38,13 @@ Graph reshaped(const Graph& forward, const Dims& x_shape) {
     if (value.producer_output != 0) continue;  // made with the first
     const Op& op = forward.op(value.producer);
     std::vector<ValueId> inputs;
-    for (ValueId input : op.inputs) inputs.push_back(stands_for[static_cast<std::size_t>(input.index)]);
+    for (ValueId input : op.inputs) inputs.push_back(stands_for[input]);
     std::vector<std::string> names;
     for (ValueId output : op.outputs) names.push_back(forward.value(output).name);
     const OpId copy = made.add_op(op.name, *op.def, std::move(inputs), op.attributes, std::move(names), op.phase);
-    for (std::size_t o = 0; o < op.outputs.size(); ++o)
-      stands_for[static_cast<std::size_t>(op.outputs[o].index)] = made.op(copy).outputs[o];
+    for (std::size_t o = 0; o < op.outputs.size(); ++o) stands_for[op.outputs[o]] = made.op(copy).outputs[o];
   }
-  for (ValueId output : forward.outputs()) made.add_output(stands_for[static_cast<std::size_t>(output.index)]);
+  for (ValueId output : forward.outputs()) made.add_output(stands_for[output]);
   return made;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include "base/id_vector.h"
 #include "base/text.h"
 #include "graph/opdef.h"
 
@@ -158,8 +159,8 @@ class Parser {
       } catch (const UserError& error) {
         user_error("{}:{}: {}", file, number, error.what());
       }
-      value_lines_.resize(graph_.values().size(), number);
-      op_lines_.resize(static_cast<std::size_t>(graph_.op_count()), number);
+      value_lines_.resize(graph_.value_count(), number);
+      op_lines_.resize(graph_.op_count(), number);
     }
     if (graph_.value_count() == 0 && !named_) user_error("{}: is empty; expected a graph", file);
     if (graph_.outputs().empty()) user_error("{}:{}: the graph has no output; add a line such as 'output loss'", file, number);
@@ -294,28 +295,28 @@ class Parser {
   }
 
   void expect_complete_ops(std::string_view file) const {
-    for (std::size_t i = 0; i < op_lines_.size(); ++i) {
-      const Op& op = graph_.op(OpId(static_cast<std::int64_t>(i)));
+    for (std::int64_t i = 0; i < op_lines_.size(); ++i) {
+      const Op& op = graph_.op(OpId(i));
       try {
         op.def->expect_complete({graph_, op});
       } catch (const UserError& error) {
-        user_error("{}:{}: op {} ({}): {}", file, op_lines_[i], op.name, op.def->kind(), error.what());
+        user_error("{}:{}: op {} ({}): {}", file, op_lines_[OpId(i)], op.name, op.def->kind(), error.what());
       }
     }
   }
 
   void expect_used_parameters(std::string_view file) const {
-    std::vector<bool> used(graph_.values().size());  // by an output, in however many steps
-    for (const ValueId output : graph_.outputs()) used[static_cast<std::size_t>(output.index)] = true;
+    IdVector<ValueId, bool> used(graph_.value_count());  // by an output, in however many steps
+    for (const ValueId output : graph_.outputs()) used[output] = true;
     // What an op reads was declared before what it computes.
-    for (std::size_t i = used.size(); i-- > 0;)
-      if (const OpId producer = graph_.value(ValueId(static_cast<std::int64_t>(i))).producer; used[i] && producer)
-        for (const ValueId input : graph_.op(producer).inputs) used[static_cast<std::size_t>(input.index)] = true;
-    for (std::size_t i = 0; i < used.size(); ++i) {
-      const Value& value = graph_.value(ValueId(static_cast<std::int64_t>(i)));
-      if (value.role == Role::parameter && !value.producer && !used[i])
-        user_error("{}:{}: param '{}': {}, so that it would never be trained; use it, or remove the line", file, value_lines_[i],
-                   value.name, value.consumers.empty() ? "no op reads it" : "no output depends on it");
+    for (std::int64_t i = used.size(); i-- > 0;)
+      if (const OpId producer = graph_.value(ValueId(i)).producer; used[ValueId(i)] && producer)
+        for (const ValueId input : graph_.op(producer).inputs) used[input] = true;
+    for (std::int64_t i = 0; i < used.size(); ++i) {
+      const Value& value = graph_.value(ValueId(i));
+      if (value.role == Role::parameter && !value.producer && !used[ValueId(i)])
+        user_error("{}:{}: param '{}': {}, so that it would never be trained; use it, or remove the line", file,
+                   value_lines_[ValueId(i)], value.name, value.consumers.empty() ? "no op reads it" : "no output depends on it");
     }
   }
 
@@ -337,7 +338,8 @@ class Parser {
 
   Graph graph_;
   bool named_ = false;
-  std::vector<std::int64_t> value_lines_, op_lines_;  // where they are declared
+  IdVector<ValueId, std::int64_t> value_lines_;  // where they are declared
+  IdVector<OpId, std::int64_t> op_lines_;        // likewise
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 namespace outsize {
 
 // `map`: N C D? H W, stored in the backend's one layout for spatial values. `planar`: a map that is stored row-major, as images of
-// few channels are read, where maps are stored in blocks of channels: a block would be mostly padding. `plain`: row-major everywhere, and no map.
+// few channels are read, where maps are stored in blocks of channels: a block would be mostly padding. `plain`: row-major
+// everywhere, and no map.
 enum class Format : std::uint8_t { plain, map, planar };
 
 constexpr bool is_map(Format format) { return format != Format::plain; }
@@ -30,6 +31,9 @@ constexpr ValueType gradient_type(ValueType type) {
   if (type.format == Format::planar) type.format = Format::map;
   return type;
 }
+
+// The dimension of scores of classes (logits) along which the classes lie: plain [..., K] or a map [N, K, ...].
+constexpr int class_dim(const ValueType& logits) { return logits.format == Format::map ? 1 : logits.shape.rank() - 1; }
 
 // What a value is for. Parameters and states persist from step to step.
 enum class Role : std::uint8_t { input, parameter, state, activation, gradient, statistic };

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
@@ -15,8 +16,8 @@ class Verifier {
   explicit Verifier(const Graph& graph) : graph_(graph) {}
 
   void run() {
-    producers_.resize(graph_.values().size());
-    consumers_.resize(graph_.values().size());
+    producers_.resize(graph_.value_count());
+    consumers_.resize(graph_.value_count());
     check_names();
     for (std::int64_t i = 0; i < graph_.op_count(); ++i) check_op(OpId(i));
     for (std::int64_t i = 0; i < graph_.value_count(); ++i) check_value(ValueId(i));
@@ -31,7 +32,7 @@ class Verifier {
 
   bool exists(ValueId id) const { return id.index >= 0 && id.index < graph_.value_count(); }
   bool exists(OpId id) const { return id.index >= 0 && id.index < graph_.op_count(); }
-  Production& production(ValueId id) { return producers_[static_cast<std::size_t>(id.index)]; }
+  Production& production(ValueId id) { return producers_[id]; }
 
   template <class... Args>
   [[noreturn]] void fail(const Op& op, fmt::format_string<Args...> format, Args&&... args) const {
@@ -70,7 +71,7 @@ class Verifier {
         throw UserError(fmt::format(
             "op {} ({}): '{}' is used twice in place: op {} has already replaced it; use '{}', or move this op before it", op.name,
             op.def->kind(), value.name, graph_.op(replaced->second.op).name, graph_.value(replaced->second.next).name));
-      auto& readers = consumers_[static_cast<std::size_t>(input.index)];
+      auto& readers = consumers_[input];
       if (readers.empty() || readers.back() != id) readers.push_back(id);
     }
     check_types(op);
@@ -136,12 +137,12 @@ class Verifier {
 
   void check_value(ValueId id) const {
     const Value& value = graph_.value(id);
-    const Production& made = producers_[static_cast<std::size_t>(id.index)];
+    const Production& made = producers_[id];
     if (value.producer != made.op)
       fail(value, "names op #{} as its producer, op #{} computes it", value.producer.index, made.op.index);
     if (made.op && value.producer_output != made.output)
       fail(value, "names output {} of its producer, it is output {}", value.producer_output, made.output);
-    if (value.consumers != consumers_[static_cast<std::size_t>(id.index)]) fail(value, "its list of consumers is wrong");
+    if (value.consumers != consumers_[id]) fail(value, "its list of consumers is wrong");
     const bool source = value.role == Role::input || value.persistent();
     const bool version = versions_.contains(id);
     if (source != (!made.op || version)) fail(value, "has role {} but {} producer", name_of(value.role), made.op ? "a" : "no");
@@ -168,8 +169,8 @@ class Verifier {
   };
 
   const Graph& graph_;
-  std::vector<Production> producers_;
-  std::vector<std::vector<OpId>> consumers_;
+  IdVector<ValueId, Production> producers_;
+  IdVector<ValueId, std::vector<OpId>> consumers_;
   std::unordered_map<ValueId, Replacement> replaced_by_;
   std::unordered_set<ValueId> versions_;
 };

@@ -8,8 +8,6 @@ namespace outsize {
 
 inline constexpr int kLogits = 0, kLabels = 1;  // the first two inputs
 
-inline int class_dim(const ValueType& logits) { return logits.format == Format::map ? 1 : logits.shape.rank() - 1; }
-
 // Coordinates of logits without the one of the class.
 inline Dims without_class(const ValueType& logits, const Dims& dims) {
   Dims rest;

@@ -14,6 +14,11 @@ inline AttributeSpec clip_spec() {
   return {"clip", std::int64_t{0}, "1: the last input is a factor on the gradient, as of clip_factor"};
 }
 
+// The attributes that all of them take from the options.
+inline Attributes update_attributes(const TrainingOptions& options) {
+  return {{"weight_decay", options.weight_decay}, {"clip", std::int64_t{options.clip_norm > 0}}};
+}
+
 inline bool has_factor(const OpSite& site) { return site.integer("clip") != 0; }
 
 // Checks param, grad, lr and factor, and that there are `inputs` inputs besides the factor. Throws UserError.

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "outsize/budget.h"
 #include "graph/graph.h"
+#include "outsize/budget.h"
 
 namespace outsize {
 
@@ -39,7 +39,8 @@ struct Pass {
   bool operator==(const Pass&) const = default;
 };
 
-// The steps of a plan, in issue order. Nothing is decided after this: a read takes the value's newest device piece.
+// The steps of a plan, in issue order. A read takes the value's newest device piece. Lowering decides nothing but addresses: where
+// pieces lie, and which take over the bytes of others (in place, or tile by tile as in plan/tiles/takeover.h).
 struct RunStep {  // runs an op on whole values; running it again is a recomputation
   OpId op;
   Tier where = Tier::device;  // host: an update of values that live there, by the host's processor
@@ -71,8 +72,8 @@ struct Plan {
   std::vector<Step> steps;
   std::vector<Pass> passes;
   std::map<ValueId, Tier> home;     // values that are never whole on the device: `stream` lines
-  std::string file;                 // of a plan that was read: where from …
-  std::vector<std::int64_t> lines;  // … and, by step, the line that it stands in
+  std::string file;                 // of a plan that was read: the file's name, for messages
+  std::vector<std::int64_t> lines;  // of a plan that was read: by step, the line of the file that it stands in
 
   Tier home_of(ValueId value) const {
     const auto found = home.find(value);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
+#include "graph/in_place.h"
 #include "program/check.h"
 #include "program/emit.h"
 #include "program/offsets.h"
@@ -22,7 +24,6 @@ PieceId root_of(const Program& program, PieceId id) {
 void share_in_place(const Graph& graph, Program& program) {
   std::vector<bool> bound(program.pieces.size(), false);
   for (const Binding& binding : program.inputs) bound[static_cast<std::size_t>(binding.piece.index)] = true;
-  std::vector<PieceId> taken;  // by the instruction at hand
   std::size_t loop = 0;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -31,26 +32,24 @@ void share_in_place(const Graph& graph, Program& program) {
     if (instruction.action != Action::kernel) continue;
     if (std::ranges::all_of(instruction.writes, [&](const Operand& write) { return program.piece(write.piece).persistent; }))
       continue;
-    const OpSite site{graph, graph.op(instruction.op)};
-    taken.clear();
-    const auto share = [&](const InPlacePair& pair) {
-      const Operand& from = instruction.reads[static_cast<std::size_t>(pair.input)];
-      const Operand& to = instruction.writes[static_cast<std::size_t>(pair.output)];
-      const Piece& source = program.piece(from.piece);
-      Piece& target = program.piece(to.piece);
-      const bool once = std::count_if(instruction.reads.begin(), instruction.reads.end(),
-                                      [&](const Operand& read) { return read.piece == from.piece; }) == 1;
+    const auto from = [&](const InPlacePair& pair) -> const Operand& {
+      return instruction.reads[static_cast<std::size_t>(pair.input)];
+    };
+    const auto to = [&](const InPlacePair& pair) -> const Operand& {
+      return instruction.writes[static_cast<std::size_t>(pair.output)];
+    };
+    const auto may = [&](const InPlacePair& pair) {
+      const Operand &read = from(pair), &write = to(pair);
+      const Piece &source = program.piece(read.piece), &target = program.piece(write.piece);
       const bool ends_here = source.last == static_cast<std::int32_t>(i) && target.first == static_cast<std::int32_t>(i);
       const bool next_iteration_reads = looping && source.first < program.loops[loop].begin;
-      const bool fits = from.holds == to.holds && from.box == from.holds && to.box == to.holds && source.bytes == target.bytes;
-      if (!once || !ends_here || !fits || next_iteration_reads || source.persistent || target.persistent || target.shares ||
-          bound[static_cast<std::size_t>(from.piece.index)] || std::find(taken.begin(), taken.end(), from.piece) != taken.end())
-        return;
-      target.shares = from.piece;
-      taken.push_back(from.piece);
+      const bool fits =
+          read.holds == write.holds && read.box == read.holds && write.box == write.holds && source.bytes == target.bytes;
+      return ends_here && fits && !next_iteration_reads && !source.persistent && !target.persistent && !target.shares &&
+             !bound[static_cast<std::size_t>(read.piece.index)];
     };
-    for (const InPlacePair& pair : site.op.def->in_place(site)) share(pair);
-    for (const InPlacePair& pair : site.op.updates) share(pair);  // of windows
+    for (const InPlacePair& pair : in_place_pairs({graph, graph.op(instruction.op)}, may))  // updates: those of windows
+      program.piece(to(pair).piece).shares = from(pair).piece;
   }
 }
 

@@ -11,7 +11,7 @@ struct LowerOptions {
   StorageRule storage;
   // The workspace a call needs on the backend.
   std::function<std::int64_t(const Call&)> workspace;
-  // … and of each op's call on whole values, by op, where that is known; nullptr: it is asked for.
+  // The workspace of each op's call on whole values, by op; nullptr: not known, `workspace` is asked.
   const std::vector<std::int64_t>* whole_workspace = nullptr;
   Budgets budgets = kNoLimits;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
@@ -24,7 +24,7 @@ struct LowerOptions {
   bool takeovers = true;  // streamed results take over the bytes of what their pass reads for the last time
   // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
   const PersistentLayout* layout = nullptr;
-  // Called after each phase with its name and the program so far (`--dump`).
+  // Called with the program as it is after each phase of lowering: "instructions", "in place", "offsets" and "waits".
   std::function<void(std::string_view phase, const Program&)> observe;
 };
 

@@ -207,8 +207,9 @@ Offsets best_fit_in_time(std::span<const Lifetime> blocks, const Instants& insta
   Offsets offsets(blocks.size());
   FreeList free;
   constexpr std::int32_t kNone = -1;
-  std::vector<std::int32_t> ending(at(instants.count), kNone);  // by instant: a live block that ends there …
-  std::vector<std::int32_t> next(blocks.size(), kNone);         // … and the next one that does
+  // The live blocks that end at an instant, as a list: by instant the first of them, by block the one after it.
+  std::vector<std::int32_t> ending(at(instants.count), kNone);
+  std::vector<std::int32_t> next(blocks.size(), kNone);
   std::int32_t now = 0;
   for (const std::int32_t index : order) {
     const std::size_t i = at(index);

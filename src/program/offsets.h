@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-namespace outsize {
+#include "base/alignment.h"
 
-inline constexpr std::int64_t kAlignment = 256;
+namespace outsize {
 
 // Bytes needed at the same place from instruction `first` to `last`, both inclusive.
 struct Lifetime {

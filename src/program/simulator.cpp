@@ -47,9 +47,11 @@ struct LaneState {
   std::int64_t completed = 0;  // instructions, unrolled
 
   bool running = false;
-  double since = 0;  // when the rest was …
-  double left = 0;   // … so many seconds' work …
-  double pace = 1;   // … each of which takes so long
+  // The instruction that runs: at `since`, `left` seconds of its work were left, if nothing slowed it; now each of them takes
+  // `pace`.
+  double since = 0;
+  double left = 0;
+  double pace = 1;
 
   double end() const { return since + left * pace; }
 };

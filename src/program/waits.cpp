@@ -186,9 +186,9 @@ class Deriver {
 
   Program& program_;
   std::vector<Accesses> pieces_;
-  std::vector<std::size_t> elder_;    // by piece: the one whose bytes it takes over part by part, …
-  std::vector<std::size_t> younger_;  // … the one that takes over its own …
-  std::vector<std::size_t> owner_;    // … and the eldest of them all
+  std::vector<std::size_t> elder_;    // by piece: the piece whose bytes it takes over part by part, or kNone
+  std::vector<std::size_t> younger_;  // by piece: the piece that takes over its bytes part by part, or kNone
+  std::vector<std::size_t> owner_;    // by piece: the first of those that take over each other's bytes so; itself where alone
   ByTier<Owners> owners_;
   std::vector<std::size_t> touched_;  // in the loop at hand
   Ordinals issued_{};

@@ -68,7 +68,7 @@ BatchSpec batch_spec_of(const StepGraph& step) {
   for (const Reader& reader : readers_of(graph, step.y)) {
     for (int i = 0; i < reader.site.inputs() && spec.classes == 0; ++i)
       spec.classes = class_extent(reader.site.in(i), reader.integers.shape);
-    if (reader.site.op.def->kind() == "label_count") spec.ignored_label = reader.site.integer("ignore_index");
+    if (const auto label = reader.site.op.def->uncounted_label(reader.site)) spec.ignored_label = *label;
   }
   if (spec.classes == 0)
     user_error("graph {}: no op reads '{}' beside logits [..., classes] or maps [N, classes, ...]", graph.name,

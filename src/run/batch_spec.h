@@ -1,12 +1,12 @@
 #pragma once
 
 #include "data/batch.h"
-#include "model/step_graph.h"
+#include "graph/step_graph.h"
 
 namespace outsize {
 
-// What x and y of a step hold, and so what a loader must make. Throws UserError where labels or tokens have no op that says how many
-// there are.
+// What x and y of a step hold, and so what a loader must make. Throws UserError where labels or tokens have no op that says how
+// many there are.
 BatchSpec batch_spec_of(const StepGraph& step);
 
 }  // namespace outsize

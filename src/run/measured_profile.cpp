@@ -12,6 +12,7 @@
 #include <set>
 
 #include "backend/host_memory.h"
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "base/philox.h"
 #include "cost/measure.h"
@@ -24,7 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr std::int64_t kAlignment = 256;  // as in an arena
 constexpr std::size_t kLeastRuns = 3, kMostRuns = 15;
 constexpr double kLongRun = 0.05;  // one such run says enough
 

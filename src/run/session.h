@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/interface.h"
-#include "model/step_graph.h"
+#include "graph/step_graph.h"
 #include "outsize/reports.h"
 #include "outsize/requests.h"
 #include "run/measured_profile.h"

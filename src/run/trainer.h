@@ -9,7 +9,7 @@
 
 #include "data/batch.h"
 #include "data/safetensors.h"
-#include "model/step_graph.h"
+#include "graph/step_graph.h"
 #include "outsize/reports.h"
 #include "run/executor.h"
 #include "search/prepare.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "program/offsets.h"
 #include "search/explain.h"

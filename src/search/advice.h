@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "model/step_graph.h"
+#include "graph/step_graph.h"
 #include "outsize/reports.h"
 #include "search/prepare.h"
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "base/text.h"
 #include "graph/storage.h"
@@ -115,9 +116,9 @@ void read_program(const Graph& graph, const Prepared& prepared, ValueId value, s
   const Program& program = prepared.program;
   for (const Piece& piece : program.pieces) {
     if (!holds(graph, piece, value)) continue;
-    const std::string text =
-        piece.persistent ? "the whole step, and from step to step"
-                         : fmt::format("{} to {}", name_of_instruction(graph, program, piece.first), name_of_instruction(graph, program, piece.last));
+    const std::string text = piece.persistent ? "the whole step, and from step to step"
+                                              : fmt::format("{} to {}", name_of_instruction(graph, program, piece.first),
+                                                            name_of_instruction(graph, program, piece.last));
     explanation.stays.push_back({piece.tier, piece.first, piece.last, text});
     const bool at_peak = piece.first <= peak && peak <= piece.last;
     explanation.live_at_peak = explanation.live_at_peak || (piece.tier == Tier::device && (piece.persistent || at_peak));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/alignment.h"
 #include "plan/analysis/order.h"
 #include "plan/reckon/bounds.h"
 #include "plan/reckon/lives.h"
@@ -15,13 +16,13 @@ namespace outsize {
 
 namespace {
 
-constexpr int kTightenings = 2;  // lowerings of the same decisions with more and more left to packing, …
-constexpr int kAttempts = 6;     // … and, these included, of what a planner makes of less and less
-// Where even that is too much, it is asked for what lies a thirty-second of an octave lower each time, …
+// What is tried where a plan's packing exceeds the budget, in this order.
+constexpr int kTightenings = 2;  // times that the same decisions are lowered with more left to packing
+constexpr int kAttempts = 6;     // lowerings in all, with those of plans that the planner makes within less and less
+constexpr int kSteps = 32;       // plans within budgets that fall by an octave / kPerOctave each
 constexpr int kPerOctave = 32;
-constexpr int kSteps = 32;
-constexpr int kRefusals = 4;  // … but not again and again when it refuses …
-constexpr int kHalvings = 8;  // … and then for the least that it does not refuse.
+constexpr int kRefusals = 4;  // refusals of the planner that end these
+constexpr int kHalvings = 8;  // halvings in search of the least budget that the planner does not refuse
 
 // Where the run keeps its persistent values.
 std::map<std::string, Tier> homes_of(const PersistentLayout* layout) {
@@ -126,7 +127,7 @@ class Planning {
     // The sum of what is live, to which packing adds, tells most of the time.
     const std::vector<std::int64_t> live = lives_of(request_, *costs_, eager_order(graph_)).bytes();
     const std::int64_t most = refusal ? options_.budgets.device : found_.program.peak_bytes.device;
-    if (live.empty() || *std::max_element(live.begin(), live.end()) - kPieceAlignment >= most) return false;
+    if (live.empty() || *std::max_element(live.begin(), live.end()) - kAlignment >= most) return false;
     request_.budgets.device = options_.budgets.device;
     Planned<Plan> plan = find_planner("keep").make(request_);
     if (!plan) return false;

@@ -2,10 +2,10 @@
 
 #include <string>
 
-#include "outsize/budget.h"
-#include "outsize/reports.h"
 #include "cost/profile.h"
 #include "cost/target.h"
+#include "outsize/budget.h"
+#include "outsize/reports.h"
 #include "plan/planner.h"
 #include "program/program.h"
 #include "program/trace.h"
@@ -22,8 +22,8 @@ inline constexpr std::int64_t kCanaryBytes = 0;
 
 struct PrepareOptions {
   std::string planner;    // as choose_planner() takes it
-  std::string plan_text;  // instead: a plan in the text form …
-  std::string plan_file;  // … and what to call it in messages
+  std::string plan_text;  // a plan in the text form, which is taken instead of a planner's; empty: none
+  std::string plan_file;  // what messages call that plan
   Budgets budgets;
   bool windows = false;                      // inputs may be read from the data window by window
   const PersistentLayout* layout = nullptr;  // of the run that this is a further program of

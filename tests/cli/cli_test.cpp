@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "../data/image_writers.h"
-#include "data/npz.h"
+#include "../write_npz.h"
 #include "data/safetensors.h"
 
 namespace outsize {

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <limits>
 
+#include "../write_npz.h"
 #include "cli.h"
-#include "data/npz.h"
 #include "data/safetensors.h"
 
 // What is not a finite number, in the data or in weights that are read: the run stops and says where.

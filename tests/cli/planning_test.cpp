@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "../write_npz.h"
 #include "cli.h"
-#include "data/npz.h"
 #include "program/offsets.h"
 
 namespace outsize {

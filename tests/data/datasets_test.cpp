@@ -2,9 +2,9 @@
 
 #include <set>
 
+#include "../write_npz.h"
 #include "data/loader.h"
 #include "data/npy_file.h"
-#include "data/npz.h"
 #include "data/slide_file.h"
 #include "image_writers.h"
 #include "support.h"

@@ -1,6 +1,7 @@
 #include "data/npz.h"
 
 #include "../batches.h"
+#include "../write_npz.h"
 #include "data/npy.h"
 #include "support.h"
 

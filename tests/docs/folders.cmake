@@ -1,4 +1,4 @@
-# src/README.md has a row for every folder of src/, and none for another.
+# src/README.md has a row for every folder of src/, and none for another, and names every target.
 file(GLOB_RECURSE files RELATIVE ${SOURCE}/src ${SOURCE}/src/*/*)
 list(TRANSFORM files REPLACE "/.*" "" OUTPUT_VARIABLE folders)
 list(REMOVE_DUPLICATES folders)
@@ -11,3 +11,16 @@ list(SORT rows)
 if(NOT "${rows}" STREQUAL "${folders}")
   message(FATAL_ERROR "src/README.md has rows for ${rows}; the folders are ${folders}")
 endif()
+
+file(READ ${SOURCE}/src/CMakeLists.txt lists)
+string(REGEX MATCHALL "outsize_folder\\([a-z_]+ " targets "${lists}")
+list(LENGTH targets count)
+if(count LESS 15)
+  message(FATAL_ERROR "only ${count} targets were found in src/CMakeLists.txt")
+endif()
+foreach(target IN LISTS targets)
+  string(REGEX REPLACE "outsize_folder\\(([a-z_]+) " "outsize_\\1" target "${target}")
+  if(NOT text MATCHES "`${target}`")
+    message(FATAL_ERROR "src/README.md does not name the target ${target}")
+  endif()
+endforeach()

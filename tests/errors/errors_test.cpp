@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "../write_npz.h"
 #include "data/file.h"
-#include "data/npz.h"
 #include "data/safetensors.h"
 
 namespace outsize {

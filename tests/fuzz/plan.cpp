@@ -3,8 +3,8 @@
 #include <map>
 
 #include "data/file.h"
+#include "graph/step_graph.h"
 #include "graph/text.h"
-#include "model/step_graph.h"
 #include "ops/registry.h"
 #include "program/lower.h"
 #include "support.h"

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "../close.h"
+#include "base/alignment.h"
 #include "ops/combine.h"
 #include "ops/cuda/block.h"
 #include "ops/reference_support.h"
@@ -99,7 +100,7 @@ class OnCard {
     for (const Piece* piece : pieces_) {
       places_.push_back(static_cast<std::int64_t>(all_.size()));
       all_.insert(all_.end(), piece->all().begin(), piece->all().end());
-      all_.resize(at(align_up(static_cast<std::int64_t>(all_.size()), 256)));
+      all_.resize(at(align_up(static_cast<std::int64_t>(all_.size()), kAlignment)));
     }
     static CardMemory memory(device);
     memory_ = memory.get(std::max<std::int64_t>(static_cast<std::int64_t>(all_.size()), 1));

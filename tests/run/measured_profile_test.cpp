@@ -9,10 +9,10 @@
 
 #include "cost/devices.h"
 #include "data/file.h"
+#include "graph/step_graph.h"
 #include "hand_program.h"
 #include "model/zoo.h"
 #include "run/profile_cache.h"
-#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -8,11 +8,11 @@
 #include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/opdef.h"
+#include "graph/step_graph.h"
 #include "graph/storage.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/reckon/lives.h"
-#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -5,10 +5,10 @@
 
 #include "backend/interface.h"
 #include "cost/devices.h"
+#include "graph/step_graph.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/analysis/order.h"
-#include "model/step_graph.h"
 #include "search/prepare.h"
 
 namespace outsize {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "../write_npz.h"
 #include "data/datasets.h"
-#include "data/npz.h"
 
 using namespace outsize;
 

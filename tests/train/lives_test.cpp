@@ -41,7 +41,7 @@ TEST(Lives, BytesOfEachRunAreThoseOfTheProgram) {
     for (std::size_t p = 0; p < program.pieces.size(); ++p) {
       const Piece& piece = program.pieces[p];
       if (piece.shares || piece.first < 0) continue;
-      const std::int64_t bytes = align_up(piece.bytes, kPieceAlignment);
+      const std::int64_t bytes = align_up(piece.bytes, kAlignment);
       change[static_cast<std::size_t>(piece.first)] += bytes;
       change[static_cast<std::size_t>(last[p]) + 1] -= bytes;
     }

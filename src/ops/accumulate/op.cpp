@@ -7,6 +7,7 @@ namespace {
 class Accumulate final : public OpDef {
  public:
   std::string_view kind() const override { return "accumulate"; }
+  Use use() const override { return Use::accumulate; }
   std::string_view help() const override { return "adds a gradient to the sum of those before it: sum += grad"; }
   std::vector<std::string_view> input_names() const override { return {"sum", "grad"}; }
   std::vector<AttributeSpec> attribute_specs() const override {

@@ -37,6 +37,14 @@ class Adam final : public OpDef {
   }
   std::vector<std::string_view> output_names() const override { return {"", "m", "v"}; }
 
+  std::optional<UpdateRule> update_rule(const TrainingOptions& options) const override {
+    if (options.optimizer != Optimizer::adam && options.optimizer != Optimizer::adamw) return std::nullopt;
+    UpdateRule rule{.states = {"adam_m", "adam_v"}, .counts_steps = true, .attributes = update_attributes(options)};
+    rule.attributes.insert({{"beta1", options.beta1}, {"beta2", options.beta2}, {"eps", options.eps}});
+    rule.attributes["decoupled"] = std::int64_t{options.optimizer == Optimizer::adamw};
+    return rule;
+  }
+
   CallBoxes gather(const OpSite& site, const Box& output) const override { return update_boxes(site, output, {kLr, kStep}); }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }
 

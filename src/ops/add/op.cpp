@@ -6,6 +6,7 @@ namespace {
 class Add final : public BroadcastOp {
  public:
   std::string_view kind() const override { return "add"; }
+  Use use() const override { return Use::add; }
   std::string_view help() const override { return "y = a + b, element by element; extents of 1 are broadcast"; }
 
   void gradient(GradientContext& context) const override {

@@ -7,6 +7,7 @@ namespace {
 class SquareSum final : public OpDef {
  public:
   std::string_view kind() const override { return "square_sum"; }
+  Use use() const override { return Use::square_sum; }
   std::string_view help() const override { return "the sum of x² over all elements"; }
   std::vector<std::string_view> input_names() const override { return {"x"}; }
 
@@ -24,6 +25,7 @@ class SquareSum final : public OpDef {
 class ClipFactor final : public OpDef {
  public:
   std::string_view kind() const override { return "clip_factor"; }
+  Use use() const override { return Use::clip_factor; }
   std::string_view help() const override {
     return "what gradients are multiplied by so that their common norm is at most max_norm: min(1, max_norm / (sqrt(sum) + 1e-6))";
   }

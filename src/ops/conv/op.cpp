@@ -20,6 +20,7 @@ class Conv final : public OpDef {
  public:
   explicit Conv(const ConvKinds& kinds) : kinds_(kinds) {}
   std::string_view kind() const override { return kinds_.forward; }
+  bool is_convolution() const override { return true; }
   std::string_view help() const override {
     return kinds_.rank == 2 ? "2-D convolution (cross-correlation) with optional bias and activation"
                             : "3-D convolution (cross-correlation) with optional bias and activation";

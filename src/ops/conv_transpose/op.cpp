@@ -19,6 +19,7 @@ class ConvTranspose final : public OpDef {
  public:
   explicit ConvTranspose(const Kinds& kinds) : kinds_(kinds) {}
   std::string_view kind() const override { return kinds_.forward; }
+  bool is_convolution() const override { return true; }
   std::string_view help() const override {
     return kinds_.rank == 2 ? "2-D transposed convolution with optional bias" : "3-D transposed convolution with optional bias";
   }

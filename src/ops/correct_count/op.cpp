@@ -7,6 +7,7 @@ namespace {
 class CorrectCount final : public OpDef {
  public:
   std::string_view kind() const override { return "correct_count"; }
+  Use use() const override { return Use::correct_count; }
   std::string_view help() const override {
     return "how many rows (or positions of a map) have their label among the k largest logits, as f64[1]; of equal logits the "
            "earlier class counts as larger";

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/alignment.h"
 #include "ops/cuda/block.h"
 #include "ops/kernel.h"
 #include "ops/registry.h"
@@ -83,9 +84,8 @@ bool has_empty_input(const Call& call);
 
 constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Workspaces are cut into parts at multiples of this many bytes.
-inline constexpr std::int64_t kPartAlignment = 256;
-constexpr std::int64_t part_bytes(std::int64_t bytes) { return ceil_divide(bytes, kPartAlignment) * kPartAlignment; }
+// The bytes that a part of a workspace takes, so that the next one is aligned.
+constexpr std::int64_t part_bytes(std::int64_t bytes) { return ceil_divide(bytes, kAlignment) * kAlignment; }
 
 // What one launch may have at most: positions are 32 bits (offsets are 64), and a block's first position lies beyond the last by
 // less than what is left.

@@ -23,6 +23,8 @@ class LabelCount final : public OpDef {
   }
   Role output_role(const OpSite&, int) const override { return Role::statistic; }
 
+  std::optional<std::int64_t> uncounted_label(const OpSite& site) const override { return site.integer("ignore_index"); }
+
   bool can_gather(const OpSite&) const override { return false; }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return {{driver}, {Box::whole(site.out(0).shape)}}; }
   Combine combine(const OpSite&, int) const override { return Combine::sum; }

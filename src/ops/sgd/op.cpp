@@ -34,6 +34,14 @@ class Sgd final : public OpDef {
     return {param, param};
   }
 
+  std::optional<UpdateRule> update_rule(const TrainingOptions& options) const override {
+    if (options.optimizer != Optimizer::sgd) return std::nullopt;
+    UpdateRule rule{.attributes = update_attributes(options)};
+    if (options.momentum != 0) rule.states = {"momentum"};
+    rule.attributes.insert({{"momentum", options.momentum}, {"nesterov", std::int64_t{options.nesterov}}});
+    return rule;
+  }
+
   // Pointwise; said here because lr is whole even where the parameter has lr's shape.
   CallBoxes gather(const OpSite& site, const Box& output) const override { return update_boxes(site, output, {2}); }
   CallBoxes push(const OpSite& site, const Box& driver) const override { return gather(site, driver); }

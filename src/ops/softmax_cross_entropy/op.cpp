@@ -31,6 +31,7 @@ class SoftmaxCrossEntropy final : public OpDef {
   }
   std::vector<std::string_view> input_names() const override { return {"logits", "labels", "count?"}; }
   std::vector<AttributeSpec> attribute_specs() const override { return specs(); }
+  int logits_input() const override { return kLogits; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
     expect_inputs(site, 2);

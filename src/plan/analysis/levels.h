@@ -34,8 +34,8 @@ class LeveledGraph {
   std::vector<std::int32_t> levels_;         // by op
   std::vector<std::vector<OpId>> by_level_;  // ascending
   std::vector<std::vector<OpId>> readers_;   // by op
-  std::size_t words_ = 0;                    // of 64 ops, in a row of …
-  std::vector<std::uint64_t> ancestors_;     // … by op: those that reach it
+  std::size_t words_ = 0;                    // of 64 bits, in a row of ancestors_
+  std::vector<std::uint64_t> ancestors_;     // by op, a row of one bit an op: whether that op reaches it
 };
 
 }  // namespace outsize

@@ -159,15 +159,13 @@ class SftPlanner {
   bool consider(TiledChoice choice) {
     if (fastest_) choice.most_seconds = fastest_->seconds;
     choice.most_needed = fastest_ ? 0 : least_;
-    std::int64_t needed = 0;
-    OpId worst;
-    std::optional<TiledPlan> found = tiled_plan(request_, "sft", choice, &needed, &worst);
-    if (!found && needed < least_) {
-      least_ = needed;
-      worst_ = worst;
+    TiledAttempt attempt = tiled_plan(request_, "sft", choice);
+    if (!attempt.plan && attempt.needed < least_) {
+      least_ = attempt.needed;
+      worst_ = attempt.worst;
     }
-    if (!found || (fastest_ && found->seconds >= fastest_->seconds)) return false;
-    fastest_ = std::move(found);
+    if (!attempt.plan || (fastest_ && attempt.plan->seconds >= fastest_->seconds)) return false;
+    fastest_ = std::move(attempt.plan);
     return true;
   }
 

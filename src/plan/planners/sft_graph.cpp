@@ -15,8 +15,9 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
-constexpr std::int64_t kProbes = 17;     // elements in the middle that an op is asked about …
-constexpr std::int64_t kMostPeriod = 8;  // … to find after how many the windows repeat
+// To find after how many elements the windows of an op repeat, it is asked about elements in the middle.
+constexpr std::int64_t kProbes = 17;
+constexpr std::int64_t kMostPeriod = 8;
 
 // What an op reads of a dimension for single elements of an output's dimension, as one function of ranges.
 class WindowProbe {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "base/alignment.h"
+#include "base/bytes.h"
 #include "graph/opdef.h"
 #include "plan/analysis/order.h"
 #include "plan/planners/planners.h"
@@ -380,7 +382,7 @@ class Tsplit {
   PassCost cost_now(OpId op) {
     const Pieces now = pieces_of(op);
     if (now.split()) return micro_.cost(op, now);
-    return {align_up(costs_.workspace[at(op.index)], kPieceAlignment), costs_.seconds[at(op.index)], 0};
+    return {align_up(costs_.workspace[at(op.index)], kAlignment), costs_.seconds[at(op.index)], 0};
   }
   // What it costs when the value is split so.
   PassCost cost_with(OpId op, ValueId value, const Pieces& pieces) {
@@ -418,15 +420,12 @@ class Tsplit {
 
   // What a run that touches the value has of it: nothing where it takes over the bytes of another, or another takes over its own.
   std::int64_t whole_bytes(std::int32_t run, ValueId value) const {
-    const Op& op = graph_.op(now_.choice.runs[at(run)]);
-    const auto over = [&](ValueId output) {
-      return std::ranges::any_of(now_.lives_of_value[at(output.index)], [&](std::int32_t k) {
-        return now_.lives.all[at(k)].made == run && now_.lives.all[at(k)].begin > run;
-      });
-    };
-    for (const InPlacePair& pair : op.def->in_place({graph_, op}))
-      if ((op.inputs[at(pair.input)] == value || op.outputs[at(pair.output)] == value) && over(op.outputs[at(pair.output)]))
-        return 0;
+    for (const ValueId output : graph_.op(now_.choice.runs[at(run)]).outputs)
+      for (const std::int32_t k : now_.lives_of_value[at(output.index)]) {
+        const Life& life = now_.lives.all[at(k)];
+        if (life.made != run || life.takes_over < 0) continue;
+        if (output == value || now_.lives.all[at(life.takes_over)].value == value) return 0;
+      }
     return packed_bytes(request_, value);
   }
 

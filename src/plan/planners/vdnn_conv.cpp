@@ -16,13 +16,8 @@ Planned<Plan> plan_vdnn_conv(const PlanRequest& request) {
     const ValueId value = lives.all[static_cast<std::size_t>(swap.life)].value;
     const std::vector<OpId>& readers = graph.value(value).consumers;
     return std::none_of(readers.begin(), readers.end(), [&](OpId reader) {
-      // A convolution: its weight has as many dimensions as the map that it reads, two of them channels.
       const Op& op = graph.op(reader);
-      const int rank = graph.value(value).type.shape.rank();
-      return op.phase == Phase::forward && op.inputs[0] == value && rank > 2 &&
-             std::any_of(op.inputs.begin() + 1, op.inputs.end(), [&](ValueId input) {
-               return graph.value(input).role == Role::parameter && graph.value(input).type.shape.rank() == rank;
-             });
+      return op.phase == Phase::forward && op.def->is_convolution() && op.inputs[0] == value;
     });
   });
   return spill_plan(request, "vdnn-conv", lives, {runs, std::move(swaps)});

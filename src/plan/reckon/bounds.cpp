@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
@@ -318,7 +319,7 @@ Work work_of(const PlanRequest& request) {
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (value.producer && (!needed[at(value.producer.index)] || updates(value.producer))) continue;
-    Work::Value made{.bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kPieceAlignment),
+    Work::Value made{.bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kAlignment),
                      .producer = value.producer ? op_index[at(value.producer.index)] : -1,
                      .readers = {}};
     const auto index = static_cast<std::int32_t>(work.values.size());
@@ -334,6 +335,7 @@ Work work_of(const PlanRequest& request) {
   for (std::int64_t k = 0; k < graph.op_count(); ++k) {
     if (!needed[at(k)] || updates(OpId(k))) continue;
     const Op& op = graph.op(OpId(k));
+    // All that any plan could do: which of them one does depends on what it holds.
     for (const InPlacePair& pair : op.def->in_place({graph, op})) {
       const std::int32_t output = value_index[at(op.outputs[at(pair.output)].index)];
       const std::int32_t input = value_index[at(op.inputs[at(pair.input)].index)];

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
-#include "graph/opdef.h"
+#include "graph/in_place.h"
 #include "graph/storage.h"
 
 namespace outsize {
@@ -51,7 +51,7 @@ class Follower {
   void begin_life(ValueId id, std::int32_t position) {
     newest_[at(id.index)] = static_cast<std::int32_t>(lives_.all.size());
     const std::int32_t from = std::max(position, 0);
-    lives_.all.push_back({id, packed_bytes(request_, id), position, from, {}, from});
+    lives_.all.push_back({id, packed_bytes(request_, id), position, from, {}, from, kNone});
   }
 
   void visit(std::int32_t position) {
@@ -74,7 +74,7 @@ class Follower {
     for (ValueId output : split ? split->makes : op.outputs)
       if (!in_weights(output) && !splits_.streams(output)) begin_life(output, position);
     lives_.seconds.push_back(split ? split->seconds : costs_.seconds[at(id.index)]);
-    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kPieceAlignment));
+    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kAlignment));
   }
 
   // Outputs that overwrite an input which ends there take no bytes of their own during that run.
@@ -90,22 +90,20 @@ class Follower {
     for (std::size_t p = 0; p < runs_.size(); ++p) {
       if (splits_.at(p)) continue;
       const Op& op = graph_.op(runs_[p]);
-      const OpSite site{graph_, op};
-      std::vector<std::int32_t> taken;
-      for (const InPlacePair& pair : op.def->in_place(site)) {
-        const ValueId from = op.inputs[at(pair.input)], to = op.outputs[at(pair.output)];
-        const auto source =
-            std::find_if(ended[p].begin(), ended[p].end(), [&](std::int32_t k) { return lives_.all[at(k)].value == from; });
-        const auto target =
-            std::find_if(made[p].begin(), made[p].end(), [&](std::int32_t k) { return lives_.all[at(k)].value == to; });
-        if (source == ended[p].end() || target == made[p].end()) continue;
-        const bool once = std::count(op.inputs.begin(), op.inputs.end(), from) == 1;
-        const bool placed = lives_.all[at(*target)].begin > static_cast<std::int32_t>(p);
-        if (placed || !once || lives_.all[at(*source)].bytes != lives_.all[at(*target)].bytes ||
-            std::find(taken.begin(), taken.end(), *source) != taken.end())
-          continue;
-        taken.push_back(*source);
-        ++lives_.all[at(*target)].begin;
+      const auto life_in = [&](const std::vector<std::int32_t>& lives, ValueId value) {
+        const auto found = std::ranges::find(lives, value, [&](std::int32_t k) { return lives_.all[at(k)].value; });
+        return found == lives.end() ? kNone : *found;
+      };
+      const auto source = [&](const InPlacePair& pair) { return life_in(ended[p], op.inputs[at(pair.input)]); };
+      const auto target = [&](const InPlacePair& pair) { return life_in(made[p], op.outputs[at(pair.output)]); };
+      const auto may = [&](const InPlacePair& pair) {
+        const std::int32_t from = source(pair), to = target(pair);
+        return from != kNone && to != kNone && lives_.all[at(from)].bytes == lives_.all[at(to)].bytes;
+      };
+      for (const InPlacePair& pair : in_place_pairs({graph_, op}, may)) {
+        Life& life = lives_.all[at(target(pair))];
+        life.takes_over = source(pair);
+        ++life.begin;
       }
     }
   }
@@ -146,7 +144,7 @@ bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& op
 
 std::int64_t packed_bytes(const PlanRequest& request, ValueId id) {
   const ValueType& type = request.graph.value(id).type;
-  return align_up(stored_bytes(request.storage, type, type.shape), kPieceAlignment);
+  return align_up(stored_bytes(request.storage, type, type.shape), kAlignment);
 }
 
 Call whole_call(const Graph& graph, const Op& op) {

@@ -3,15 +3,13 @@
 #include <functional>
 #include <vector>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "cost/profile.h"
 #include "plan/planner.h"
 #include "plan/swap/split_runs.h"
 
 namespace outsize {
-
-// Pieces are packed at multiples of this.
-inline constexpr std::int64_t kPieceAlignment = 256;
 
 // Of a whole value on the device, as packed.
 std::int64_t packed_bytes(const PlanRequest& request, ValueId value);
@@ -34,6 +32,7 @@ struct Life {
   std::int32_t begin = 0;          // from here on its bytes count: after `made` where it takes over those of an input
   std::vector<std::int32_t> uses;  // runs that read it, ascending
   std::int32_t end = 0;            // the last run that it must outlive
+  std::int32_t takes_over = -1;    // the life of the input whose bytes it takes over; -1: none
 };
 
 // What is on the device during each run.
@@ -56,7 +55,7 @@ Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& run
                const Splits& splits = {});
 
 // The most that the sum during a run may be: packing ends the last piece where its bytes end, not at a multiple.
-inline std::int64_t limit_of(const PlanRequest& request) { return align_up(request.budgets.device, kPieceAlignment); }
+inline std::int64_t limit_of(const PlanRequest& request) { return align_up(request.budgets.device, kAlignment); }
 
 // The refusal of a planner that needs `needed` bytes of the device, and most at `op`.
 Refusal refusal_of(const PlanRequest& request, std::string_view planner, std::int64_t needed, OpId op);

@@ -64,11 +64,11 @@ class PassTiles {
   Box flowing(ValueId value, const Dims& tile) const;
   // Whether the tiles together compute all of `box`.
   bool computes(ValueId value, const Box& box) const;
-  // Of a value that is made here and leaves the pass: whether tiles add to what earlier ones have stored of it; …
+  // Whether tiles add to what earlier tiles have stored of a value that is made here and leaves the pass.
   bool adds_up(ValueId value) const;
-  // … whether it must be zero before the first tile, since they do, or some of it no tile stores; …
+  // Whether such a value must be zero before the first tile: tiles add to it, or some of it is stored by none.
   bool begins_at_zero(ValueId value) const;
-  // … and what a tile stores of it, or adds to it, if it is not combined over tiles.
+  // The box of such a value that a tile stores, or adds to what is stored. Not for values that are combined over tiles.
   Box stored(ValueId value, const Dims& tile) const;
 
   // How many tiles from `tile` on, along the fast dimension, have the same boxes up to a shift by a fixed step a value.

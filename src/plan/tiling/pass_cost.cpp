@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/alignment.h"
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
@@ -118,7 +119,7 @@ class TileCost {
   }
   std::int64_t bytes_of(ValueId value, const Box& box) const {
     if (box.empty()) return 0;
-    return align_up(stored_bytes(request_.storage, graph_.value(value).type, box.shape()), kPieceAlignment);
+    return align_up(stored_bytes(request_.storage, graph_.value(value).type, box.shape()), kAlignment);
   }
 
   const PlanRequest& request_;

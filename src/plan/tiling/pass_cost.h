@@ -13,9 +13,9 @@ namespace outsize {
 struct PassCost {
   std::int64_t bytes = 0;      // on the device beside what lives through it: the most that the pieces of a tile are at any op
   double compute_seconds = 0;  // over all tiles
-  double in_seconds = 0;       // of streamed values, to the device, …
-  double out_seconds = 0;      // … and from it
-  double disk_seconds = 0;     // of those that are on disk or come from the data
+  double in_seconds = 0;       // copies of streamed values to the device
+  double out_seconds = 0;      // copies of streamed values from the device
+  double disk_seconds = 0;     // reads and writes of streamed values that are on disk or come from the data
   double copy_seconds() const { return in_seconds + out_seconds; }
   // Of the pass: one thing after the other, or with copies ahead (Pass::ahead) all at once but for what the first tile loads and
   // the last stores.

@@ -309,34 +309,33 @@ Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vecto
   return tiling;
 }
 
-std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
-                                    std::int64_t* needed, OpId* worst, std::int64_t* host_needed) {
+TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice) {
   const Graph& graph = request.graph;
+  TiledAttempt attempt;
   TiledPlan result;
   result.plan = plan_of(graph, choice.tiling, std::string(planner));
   Plan& plan = result.plan;
   split_weights(graph, plan, weights_from(request, plan, choice.split_from));
   for (auto& [value, home] : plan.home)
     if (const auto known = request.homes.find(graph.value(value).name); known != request.homes.end()) home = known->second;
-  *needed = 0;
   // A run's weights stay where they are: what would hold one elsewhere is no plan for it.
   for (const auto& [name, home] : request.homes)
-    if (const ValueId value = graph.find_value(name); value && home != plan.home_of(value)) return std::nullopt;
+    if (const ValueId value = graph.find_value(name); value && home != plan.home_of(value)) return attempt;
   const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
   if (choice.stream != TiledChoice::Stream::none)
     for (ValueId value : streamable(graph, plan, later))
       if (choice.stream == TiledChoice::Stream::all || !graph.value(value).producer)
         plan.home[value] = comes_from_data(request, value) ? Tier::source : Tier::host;
   const bool host_fits = fit_host(request, plan, result.host_bytes);
-  if (host_needed) *host_needed = result.host_bytes;
+  attempt.host_needed = result.host_bytes;
 
   const OpCosts costs = costs_of(request);
   const std::vector<std::int64_t> resident = resident_bytes(request, plan, Tier::device);
   const std::int64_t budget = request.limited() ? limit_of(request) - request.gaps : kNoLimit;
   const auto lacks = [&](std::int64_t bytes, OpId op) {
-    if (bytes > *needed) {
-      *needed = bytes;
-      *worst = op;
+    if (bytes > attempt.needed) {
+      attempt.needed = bytes;
+      attempt.worst = op;
     }
   };
   bool fits = true;
@@ -350,8 +349,8 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     result.bytes = std::max(result.bytes, bytes);
     lacks(bytes, run ? run->op : plan.passes[static_cast<std::size_t>(std::get<PassStep>(plan.steps[s]).pass)].ops.back());
   }
-  if (!host_fits || result.bytes > budget) return std::nullopt;
-  if (result.seconds + in_passes > choice.most_seconds) return std::nullopt;
+  if (!host_fits || result.bytes > budget) return attempt;
+  if (result.seconds + in_passes > choice.most_seconds) return attempt;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
@@ -392,19 +391,20 @@ std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view
     lacks(resident[s] + (best == kNever ? least : bytes), pass.ops.back());
     if (best == kNever) {
       fits = false;
-      if (*needed >= choice.most_needed) return std::nullopt;
+      if (attempt.needed >= choice.most_needed) return attempt;
       continue;
     }
     result.seconds += best;
-    if (result.seconds > choice.most_seconds) return std::nullopt;
+    if (result.seconds > choice.most_seconds) return attempt;
     result.bytes = std::max(result.bytes, resident[s] + bytes);
     pass = std::move(chosen);
   }
   if (!fits || !fit_host(request, plan, result.host_bytes)) {
-    if (host_needed) *host_needed = result.host_bytes;
-    return std::nullopt;
+    attempt.host_needed = result.host_bytes;
+    return attempt;
   }
-  return result;
+  attempt.plan = std::move(result);
+  return attempt;
 }
 
 }  // namespace outsize

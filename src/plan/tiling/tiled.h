@@ -87,6 +87,14 @@ struct TiledPlan {
   std::int64_t host_bytes = 0;  // of the host
 };
 
+// What came of a choice.
+struct TiledAttempt {
+  std::optional<TiledPlan> plan;  // nothing where no tiles that the choice allows fit, or it takes too long
+  std::int64_t needed = 0;  // the bytes of the device that the pass or op takes which takes the most, of those that were tried
+  OpId worst;               // that op, or the last of that pass; none where the run's weights are not where the tiling wants them
+  std::int64_t host_needed = 0;  // the bytes of the host that the plan would stream from there
+};
+
 // Along what a network is cut: samples and space where most of what it makes are maps, samples where it is not, or samples and the
 // tokens of [N, T, C].
 enum class Cut : std::uint8_t { space, samples, tokens };
@@ -99,10 +107,8 @@ bool can_tile(const Graph& graph, OpId op, Cut cut);
 // The tiling of these ops with these values stored between passes (both by id): backward is cut where forward is.
 Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vector<bool> cuts, Remake remake);
 
-// The fastest tiled plan of that choice within the budget. Nothing where no tiles that the choice allows fit, or it takes too
-// long; `needed` is then what the worst pass or op would take, `host_needed` what would be streamed from the host.
-std::optional<TiledPlan> tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice,
-                                    std::int64_t* needed, OpId* at, std::int64_t* host_needed = nullptr);
+// The fastest tiled plan of that choice within the budget.
+TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice);
 
 // The weights that can be split and have, with their states, at least so many bytes; where the run has given them a home, those
 // that it has given another than the device.

@@ -115,18 +115,18 @@ class Searcher {
     TiledChoice choice{.tiling = tiling, .halo = search_.halo, .stream = stream, .cut = search_.cut, .split_from = split_from_};
     if (best_) choice.most_seconds = best_->seconds * about_;
     choice.most_needed = best_ || stream != first_ ? 0 : least_;
-    std::int64_t needed = 0, host = 0;
-    OpId worst;
-    std::optional<TiledPlan> found = tiled_plan(request_, planner_, choice, &needed, &worst, &host);
-    has_room = host <= host_limit(request_);
-    const bool counts = !found && stream == first_;
-    // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
-    if (has_room) needed = std::max(needed, limit_of(request_) + 1);
-    if (counts && worst && needed <= limit_of(request_)) {
-      least_host_ = std::min(least_host_, host);
-    } else if (counts && worst && needed < least_) {  // without one the run's weights are not where the tiling wants them
-      least_ = needed;
-      at_peak_ = worst;
+    TiledAttempt attempt = tiled_plan(request_, planner_, choice);
+    std::optional<TiledPlan>& found = attempt.plan;
+    has_room = attempt.host_needed <= host_limit(request_);
+    if (!found && stream == first_ && attempt.worst) {
+      // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
+      const std::int64_t needed = has_room ? std::max(attempt.needed, limit_of(request_) + 1) : attempt.needed;
+      if (needed <= limit_of(request_)) {
+        least_host_ = std::min(least_host_, attempt.host_needed);
+      } else if (needed < least_) {
+        least_ = needed;
+        at_peak_ = attempt.worst;
+      }
     }
     if (found && (!best_ || found->seconds * about_ < best_->seconds ||
                   (found->seconds <= best_->seconds * about_ && found->host_bytes < best_->host_bytes))) {

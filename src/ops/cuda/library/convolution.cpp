@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "base/alignment.h"
 #include "base/error.h"
 #include "ops/cuda/library/cudnn.h"
 #include "ops/cuda/library/tuned.h"
@@ -343,7 +344,6 @@ class Trial {
   }
 
  private:
-  static constexpr std::int64_t kAlignment = 256;
   static constexpr std::int64_t kSpare = std::int64_t{64} << 20;  // what loading kernels takes
 
   explicit Trial(const ConvolutionSignature& s) : relu_(s.relu) {

@@ -32,7 +32,7 @@ struct StepGraph {
   ValueId step;               // input i32[1], counts from 1; where the optimizer needs it
   ValueId random_key;         // input i32[4], where the graph draws random numbers
   ValueId correct;            // output f64[1]: rows whose label has the largest logit; where asked for and there are labels
-  ValueId correct5;           // output f64[1]: … is among the five largest; where there are more than five classes
+  ValueId correct5;           // output f64[1]: rows whose label has one of the five largest; where there are more than five classes
   std::int64_t classes = 0;   // labels in [0, classes) count, as correct_count has it
   std::vector<ValueId> sums;  // states "<parameter>.gradient_sum", which hold nothing between steps
   std::vector<ValueId> optimizer_states;               // momenta and moments, which a network's weights may come without

@@ -1,8 +1,9 @@
-#include "model/step_graph.h"
+#include "graph/step_graph.h"
 
 #include <algorithm>
-#include <set>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "graph/autodiff.h"
 #include "graph/evaluation.h"
@@ -10,7 +11,6 @@
 #include "graph/opdef.h"
 #include "graph/planar.h"
 #include "graph/verify.h"
-#include "ops/logits.h"
 
 namespace outsize {
 
@@ -68,12 +68,6 @@ void check_options(const TrainingOptions& options) {
   if (!(options.clip_norm >= 0)) user_error("clip_norm must be at least 0, found {}", options.clip_norm);
 }
 
-const OpDef& required_def(std::string_view kind) {
-  const OpDef* def = find_op_def(kind);
-  if (!def) internal_error("the op kind '{}' is not registered", kind);
-  return *def;
-}
-
 using Gradients = std::vector<std::pair<ValueId, ValueId>>;  // parameter → its gradient
 
 // The factor [1] that scales the gradients down to the norm of the options.
@@ -81,47 +75,40 @@ ValueId add_clipping(Graph& graph, const Gradients& gradients, double max_norm) 
   std::vector<ValueId> sums;
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.fresh_op_name(graph.value(parameter).name + ".square_sum");
-    sums.push_back(graph.op(graph.add_op(name, required_def("square_sum"), {gradient}, {}, {}, Phase::backward)).outputs[0]);
+    sums.push_back(graph.op(graph.add_op(name, op_def_for(Use::square_sum), {gradient}, {}, {}, Phase::backward)).outputs[0]);
   }
-  const OpId made = graph.add_op(graph.fresh_op_name("clip_factor"), required_def("clip_factor"), std::move(sums),
-                                 {{"max_norm", max_norm}}, {}, Phase::backward);
+  const OpDef& def = op_def_for(Use::clip_factor);
+  const OpId made = graph.add_op(graph.fresh_op_name(std::string(def.kind())), def, std::move(sums), {{"max_norm", max_norm}}, {},
+                                 Phase::backward);
   return graph.op(made).outputs[0];
+}
+
+// The optimizer's op and how it updates.
+std::pair<const OpDef*, UpdateRule> update_of(const TrainingOptions& options) {
+  for (const OpDef* def : all_op_defs())
+    if (std::optional<UpdateRule> rule = def->update_rule(options)) return {def, *std::move(rule)};
+  internal_error("no op updates parameters as the options ask");
 }
 
 void add_updates(StepGraph& training, const Gradients& gradients, const TrainingOptions& options) {
   Graph& graph = training.graph;
-  const bool adam = options.optimizer != Optimizer::sgd;
-  const OpDef& def = required_def(adam ? "adam" : "sgd");
+  const auto [def, rule] = update_of(options);
   const DType dtype = graph.value(gradients[0].first).type.dtype;
   training.learning_rate = graph.add_value("learning_rate", {dtype, {1}, Format::plain}, Role::input);
-  if (adam) training.step = graph.add_value("step", {DType::i32, {1}, Format::plain}, Role::input);
+  if (rule.counts_steps) training.step = graph.add_value("step", {DType::i32, {1}, Format::plain}, Role::input);
   ValueId factor;
-  Attributes attributes{{"weight_decay", options.weight_decay}};
-  if (options.clip_norm > 0) {
-    factor = add_clipping(graph, gradients, options.clip_norm);
-    attributes["clip"] = std::int64_t{1};
-  }
-  std::vector<const char*> states;
-  if (adam) {
-    states = {"adam_m", "adam_v"};
-    attributes.insert({{"beta1", options.beta1}, {"beta2", options.beta2}, {"eps", options.eps}});
-    attributes["decoupled"] = std::int64_t{options.optimizer == Optimizer::adamw};
-  } else {
-    if (options.momentum != 0) states = {"momentum"};
-    attributes["momentum"] = options.momentum;
-    attributes["nesterov"] = std::int64_t{options.nesterov};
-  }
+  if (options.clip_norm > 0) factor = add_clipping(graph, gradients, options.clip_norm);
   for (const auto& [parameter, gradient] : gradients) {
     const std::string name = graph.value(parameter).name;
     const ValueType type = graph.value(parameter).type;
     std::vector<ValueId> inputs{parameter, gradient, training.learning_rate};
-    if (adam) inputs.push_back(training.step);
-    for (const char* state : states) {
+    if (rule.counts_steps) inputs.push_back(training.step);
+    for (const std::string_view state : rule.states) {
       inputs.push_back(graph.add_value(fmt::format("{}.{}", name, state), type, Role::state));
       training.optimizer_states.push_back(inputs.back());
     }
     if (factor) inputs.push_back(factor);
-    graph.add_op(fmt::format("{}.{}", name, def.kind()), def, std::move(inputs), attributes, {}, Phase::update);
+    graph.add_op(fmt::format("{}.{}", name, def->kind()), *def, std::move(inputs), rule.attributes, {}, Phase::update);
   }
 }
 
@@ -134,9 +121,9 @@ void add_sums(StepGraph& made, Gradients& gradients) {
     made.sums.push_back(sum);
     if (made.kind == StepKind::last) {
       const std::string total = graph.fresh_op_name(name + ".gradient_total");
-      gradient = graph.op(graph.add_op(total, required_def("add"), {sum, gradient}, {}, {}, Phase::backward)).outputs[0];
+      gradient = graph.op(graph.add_op(total, op_def_for(Use::add), {sum, gradient}, {}, {}, Phase::backward)).outputs[0];
     } else {
-      graph.add_op(name + ".accumulate", required_def("accumulate"), {sum, gradient},
+      graph.add_op(name + ".accumulate", op_def_for(Use::accumulate), {sum, gradient},
                    {{"fresh", std::int64_t{made.kind == StepKind::first}}}, {}, Phase::update);
     }
   }
@@ -147,13 +134,15 @@ const std::string kCorrect = "evaluation.correct", kCorrect5 = "evaluation.corre
 
 // The logits that the loss compares with the labels, or none.
 ValueId logits_of(const Graph& graph, ValueId labels) {
-  for (OpId reader : graph.value(labels).consumers)
-    if (graph.op(reader).def->kind() == "softmax_cross_entropy") return graph.op(reader).inputs[0];
+  for (OpId id : graph.value(labels).consumers) {
+    const Op& reader = graph.op(id);
+    if (const int logits = reader.def->logits_input(); logits >= 0) return reader.inputs[static_cast<std::size_t>(logits)];
+  }
   return {};
 }
 
 void add_count(Graph& graph, const std::string& name, ValueId logits, ValueId labels, std::int64_t k) {
-  const OpId made = graph.add_op(graph.fresh_op_name(name), required_def("correct_count"), {logits, labels}, {{"k", k}}, {name});
+  const OpId made = graph.add_op(graph.fresh_op_name(name), op_def_for(Use::correct_count), {logits, labels}, {{"k", k}}, {name});
   graph.add_output(graph.op(made).outputs[0]);
 }
 
