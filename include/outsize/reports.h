@@ -64,6 +64,8 @@ struct PlanFigures {
   std::int64_t tiles = 0;           // over all passes
 };
 
+struct PlanRow;
+
 // What plans are compared with: holding everything, and the time that no plan within the device's budget can beat.
 struct Yardstick {
   std::int64_t keep_peak_bytes = 0;
@@ -72,6 +74,8 @@ struct Yardstick {
   double tiled_bound_seconds = 0;  // of plans with tiles
 
   double bound_of(const PlanFigures& figures) const { return figures.tiles > 0 ? tiled_bound_seconds : bound_seconds; }
+  // Lowers the bound of tiles to what the plan of `row` shows to be possible: an op in tiles may take less than was known.
+  void hold_for(const PlanRow& row);
 };
 
 // What one planner makes of a budget: what its plan costs, or why there is none.
@@ -82,6 +86,7 @@ struct PlanRow {
   std::optional<Refusal> refusal;   // none where it fits
   ByTier<std::int64_t> peak_bytes;  // of a refused one what the device would need, where that is known
   double step_seconds = 0;          // predicted
+  double ops_seconds = 0;           // of its ops alone, none of them again, in the calls that the plan makes of them
   std::optional<double> plan_seconds;
   PlanFigures figures;
 

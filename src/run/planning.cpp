@@ -45,7 +45,8 @@ PlanReport plan(const Task& asked, const Observer& observer, const std::string& 
   // After that: all of one answer goes by the same times.
   report.yardstick = yardstick_of(graph, *session.backend, session.profile, options, *keep);
   report.coverage = coverage_of(session.profile, graph, prepared->program);
-  report.row = row_of(graph, options, *prepared);
+  report.row = row_of(graph, session.profile, options, *prepared);
+  report.yardstick.hold_for(report.row);
   return report;
 }
 
@@ -65,6 +66,7 @@ Comparison compare(const Task& asked, const std::vector<std::string>& planners, 
     observer.show(fmt::format("planning with {} ({} of {})", name, comparison.rows.size() + 1, names.size()));
     options.planner = name;
     comparison.rows.push_back(plan_row(graph, *session.backend, session.profile, options));
+    comparison.yardstick.hold_for(comparison.rows.back());
   }
   observer.show("");
   std::ranges::stable_sort(comparison.rows, comes_before);

@@ -305,7 +305,7 @@ void take_own_sizes(ModelRequest& model) {
 void fill(TrainingReport& report, const Session& session, Trainer& trainer, const Loader& loader, const TrainingRun& run,
           const PrepareOptions& options) {
   const Prepared& prepared = trainer.prepared();
-  report.row = row_of(trainer.main().graph, options, prepared);
+  report.row = row_of(trainer.main().graph, session.profile, options, prepared);
   report.rounding = prepared.plan.rounding();
   report.coverage = coverage_of(session.profile, trainer.main().graph, prepared.program);
   report.losses = run.losses.values;
@@ -436,7 +436,7 @@ EvaluationReport evaluate(const Task& asked, const std::string& weights, const s
   report.data = loader->dataset().name();
   try {
     Prepared prepared = prepare(session.training.graph, *session.backend, session.profile, options).take();
-    report.row = row_of(session.training.graph, options, prepared);
+    report.row = row_of(session.training.graph, session.profile, options, prepared);
     Trainer trainer({session.training, std::move(prepared)}, *session.backend, request.task.machine.seed,
                     request.task.planning.spill, program_maker(session, request, options, {}), false);
     if (trainer.takes_windows() || !loader->runs_ahead()) loader->leave_x_out();

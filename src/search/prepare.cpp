@@ -19,7 +19,11 @@ namespace {
 // What is tried where a plan's packing exceeds the budget, in this order.
 constexpr int kTightenings = 2;  // times that the same decisions are lowered with more left to packing
 constexpr int kAttempts = 6;     // lowerings in all, with those of plans that the planner makes within less and less
-constexpr int kSteps = 32;       // plans within budgets that fall by an octave / kPerOctave each
+// Where even that is too much, the planner is asked to leave so many parts of the budget, …
+constexpr int kGapParts = 64;
+constexpr int kGapSteps = 24;
+// … then for budgets that fall by an octave / kPerOctave each.
+constexpr int kSteps = 32;
 constexpr int kPerOctave = 32;
 constexpr int kRefusals = 4;  // refusals of the planner that end these
 constexpr int kHalvings = 8;  // halvings in search of the least budget that the planner does not refuse
@@ -40,12 +44,6 @@ PlanRequest request_of(const Graph& graph, Target& target, const Profile& profil
           .homes = homes_of(options.layout),
           .windows = options.windows,
           .workspace = [&target](const Call& call) { return target.workspace_bytes(call); }};
-}
-
-std::int64_t repetitions(const Program& program, std::size_t instruction) {
-  for (const Loop& loop : program.loops)
-    if (static_cast<std::size_t>(loop.begin) <= instruction && instruction < static_cast<std::size_t>(loop.end)) return loop.count;
-  return 1;
 }
 
 bool moves_between_tiers(Action action) {
@@ -114,7 +112,7 @@ class Planning {
     }
     request_.gaps = 0;
     request_.budgets.host = options_.budgets.host;
-    if (budget < kNoLimit && less_fits(budget)) return std::nullopt;
+    if (budget < kNoLimit && (gaps_fit(budget) || less_fits(budget))) return std::nullopt;
     return refusal_;
   }
 
@@ -148,10 +146,15 @@ class Planning {
     return std::nullopt;
   }
 
+  bool was_tried(const Plan& plan) const {
+    return std::ranges::any_of(tried_, [&](const Plan& tried) {
+      return plan.steps == tried.steps && plan.passes == tried.passes && plan.home == tried.home;
+    });
+  }
+
   // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
   bool fits(const Plan& plan) {
-    if (plan.steps == tried_.steps && plan.passes == tried_.passes && plan.home == tried_.home && !tried_.steps.empty())
-      return false;
+    if (was_tried(plan)) return false;
     Planned<Program> program = lowered(plan);
     if (program) {
       found_.program = *std::move(program);
@@ -161,7 +164,7 @@ class Planning {
     last_ = program.refusal();
     if (!lowered_ || last_.missing() < refusal_->missing()) refusal_ = last_;
     lowered_ = true;
-    tried_ = plan;
+    tried_.push_back(plan);
     return false;
   }
 
@@ -175,6 +178,25 @@ class Planning {
       if (std::string_view(error.what()).starts_with(options_.plan_file + ":")) throw;  // with its line
       user_error("{}: {}", options_.plan_file, error.what());
     }
+  }
+
+  // Asks for more and more room to be left to packing. How well pieces can be packed changes with every copy that runs a little
+  // earlier or later: of several plans that their planner reckons to fit, one mostly does.
+  bool gaps_fit(std::int64_t budget) {
+    if (!lowered_ || last_.tier != Tier::device) return false;
+    const auto plan_with = [&](int step) {
+      request_.gaps = budget / kGapParts * step;
+      return ask(budget);
+    };
+    // Some planners do not go by it.
+    const std::optional<Plan> most = plan_with(kGapSteps);
+    bool found = false;
+    for (int step = 1; !found && most && !was_tried(*most) && step <= kGapSteps; ++step) {
+      const std::optional<Plan> plan = step == kGapSteps ? most : plan_with(step);
+      found = plan && fits(*plan);
+    }
+    request_.gaps = 0;
+    return found;
   }
 
   // Asks for less, until that fits or is refused, and last for the least that is not. The budgets asked for are the same whatever
@@ -225,8 +247,8 @@ class Planning {
   std::optional<OpCosts> costs_;
   std::optional<Refusal> refusal_;  // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;
-  Refusal last_;  // of a program
-  Plan tried_;
+  Refusal last_;             // of a program
+  std::vector<Plan> tried_;  // whose programs do not fit
   Prepared found_;
 };
 
@@ -240,6 +262,12 @@ Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& pro
   prepared->predicted = simulate(graph, prepared->program, profile);
   prepared->plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return prepared;
+}
+
+std::int64_t repetitions(const Program& program, std::size_t instruction) {
+  for (const Loop& loop : program.loops)
+    if (static_cast<std::size_t>(loop.begin) <= instruction && instruction < static_cast<std::size_t>(loop.end)) return loop.count;
+  return 1;
 }
 
 PlanFigures figures_of(const Graph& graph, const Prepared& prepared) {
@@ -264,9 +292,14 @@ PlanFigures figures_of(const Graph& graph, const Prepared& prepared) {
 LowerBounds lower_bounds(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
   const PlanRequest request = request_of(graph, target, profile, options);
   const Work work = work_of(request);
+  // What tiles take is mostly estimated, and that may be less than the whole op takes as measured.
+  const Profile estimates{profile.device, {}, profile.scale, {}};
+  Work in_tiles = work_of(request_of(graph, target, estimates, options));
+  for (std::size_t k = 0; k < work.ops.size(); ++k)
+    in_tiles.ops[k].seconds = std::min(in_tiles.ops[k].seconds, work.ops[k].seconds);
   const Device& device = profile.device;
   return {.seconds = lower_bound_seconds(work, {limit_of(request), device.link_out, device.link_in}),
-          .tiled_seconds = lower_bound_seconds(work, {})};
+          .tiled_seconds = lower_bound_seconds(in_tiles, {})};
 }
 
 }  // namespace outsize

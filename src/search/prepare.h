@@ -42,13 +42,16 @@ struct Prepared {
 // taken, unless the planner was given options. Throws UserError for a plan that was given and does not check.
 Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
 
+// How often an instruction of the program runs in a step: as often as the loop that it is in.
+std::int64_t repetitions(const Program& program, std::size_t instruction);
+
 // What a plan pays, counted in the program with its loops unrolled.
 PlanFigures figures_of(const Graph& graph, const Prepared& prepared);
 
 // No plan within the device's budget can be faster (docs/bounds.md).
 struct LowerBounds {
   double seconds = 0;        // one without tiles
-  double tiled_seconds = 0;  // one with tiles: every op once, one after another
+  double tiled_seconds = 0;  // one with tiles: every op once, one after another, as measured whole or as estimated, if that is less
 };
 LowerBounds lower_bounds(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
 

@@ -24,7 +24,23 @@ void set_options(PlanRow& row, const PlannerOptions& options) {
   }
 }
 
+// What the kernels of a program take that run no op again; those of the host only where it is the device's processor.
+double seconds_of_ops(const Graph& graph, const Program& program, const Profile& profile) {
+  double seconds = 0;
+  for (std::size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (instruction.action != Action::kernel || instruction.recompute) continue;
+    if (instruction.lane == Lane::host && !profile.device.is_host()) continue;
+    seconds += static_cast<double>(repetitions(program, i)) * profile.seconds_of(call_of(graph, program, instruction));
+  }
+  return seconds;
+}
+
 }  // namespace
+
+void Yardstick::hold_for(const PlanRow& row) {
+  if (row.fits() && row.figures.tiles > 0) tiled_bound_seconds = std::min(tiled_bound_seconds, row.ops_seconds);
+}
 
 std::optional<std::int64_t> PlanRow::missing_bytes() const {
   if (!refusal) return 0;
@@ -45,12 +61,13 @@ Yardstick yardstick_of(const Graph& graph, Target& target, const Profile& profil
           .tiled_bound_seconds = bounds.tiled_seconds};
 }
 
-PlanRow row_of(const Graph& graph, const PrepareOptions& options, const Prepared& prepared) {
+PlanRow row_of(const Graph& graph, const Profile& profile, const PrepareOptions& options, const Prepared& prepared) {
   PlanRow row;
   row.planner = prepared.plan.planner;
   set_options(row, given_options(options));
   row.peak_bytes = prepared.program.peak_bytes;
   row.step_seconds = prepared.predicted.seconds;
+  row.ops_seconds = seconds_of_ops(graph, prepared.program, profile);
   row.plan_seconds = prepared.plan_seconds;
   row.figures = figures_of(graph, prepared);
   return row;
@@ -69,7 +86,7 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   const Planned<Prepared> prepared = prepare(graph, target, profile, options);
-  PlanRow row = prepared ? row_of(graph, options, *prepared) : row_of(options, prepared.refusal());
+  PlanRow row = prepared ? row_of(graph, profile, options, *prepared) : row_of(options, prepared.refusal());
   const PlannerChoice choice = choose_planner(options.planner);
   row.planner = choice.planner.name;  // one that returns another's plan is still itself
   set_options(row, choice.options);

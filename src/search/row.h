@@ -12,7 +12,7 @@ Yardstick yardstick_of(const Graph& graph, Target& target, const Profile& profil
 // The options that the planner was given; none where a plan was given instead.
 PlannerOptions given_options(const PrepareOptions& options);
 
-PlanRow row_of(const Graph& graph, const PrepareOptions& options, const Prepared& prepared);
+PlanRow row_of(const Graph& graph, const Profile& profile, const PrepareOptions& options, const Prepared& prepared);
 PlanRow row_of(const PrepareOptions& options, const Refusal& refusal);
 
 // Plans `graph`; a refusal is a row too.
@@ -22,8 +22,8 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
 // planner, option or value that is none.
 std::vector<std::string> planners_or_all(const std::vector<std::string>& names);
 
-// Whether `a` comes before `b`: the fastest that fits first; then those that miss the fewest bytes; last, those that have no plan for
-// the graph.
+// Whether `a` comes before `b`: the fastest that fits first; then those that miss the fewest bytes; last, those that have no plan
+// for the graph.
 bool comes_before(const PlanRow& a, const PlanRow& b);
 
 }  // namespace outsize

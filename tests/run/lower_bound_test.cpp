@@ -7,6 +7,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "search/prepare.h"
+#include "search/row.h"
 
 namespace outsize {
 namespace {
@@ -68,6 +69,47 @@ TEST(LowerBound, NoPlannerIsFaster) {
   EXPECT_GT(plans, 100);
   EXPECT_GT(above_the_ops, 20);
   std::printf("%d plans, %d beside a bound above the time of the ops\n", plans, above_the_ops);
+}
+
+// Whole ops were measured, and take thrice their estimates, which tiles go by; or tiles were too, and take a tenth of theirs.
+TEST(LowerBound, HoldsForTilesWhateverTheyTake) {
+  register_ops();
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  const ModelOptions model{.batch = 1, .image_height = 256, .image_width = 256, .width = 0.0625};
+  const StepGraph step = make_training_graph(build_model("vgg16-features", model), {});
+  for (const bool tiles_too : {false, true}) {
+    Profile profile{find_device("cpu"), {}, {}, {}};
+    const auto measure = [&](const Program& program, double estimates) {
+      for (const Instruction& instruction : program.instructions)
+        if (instruction.action == Action::kernel) {
+          const Call call = call_of(step.graph, program, instruction);
+          profile.seconds.emplace(signature(call), estimates * roofline_seconds(profile.device, call));
+        }
+    };
+    PrepareOptions options;
+    options.planner = "keep";
+    const Prepared keep = prepare(step.graph, *backend, profile, options).take();
+    measure(keep.program, tiles_too ? 1 : 3);
+    options.budgets = {keep.program.peak_bytes.device / 3, kNoLimit};
+    Yardstick yardstick = yardstick_of(step.graph, *backend, profile, options, keep);
+    const double whole = yardstick.bound_seconds;
+    std::vector<PlanRow> rows;
+    for (const char* planner : {"tsplit", "overl", "2ps", "2ps-h", "checkpoint", "vdnn-all"}) {
+      options.planner = planner;
+      if (const Planned<Prepared> tiled = prepare(step.graph, *backend, profile, options); tiled && tiles_too)
+        measure(tiled->program, 0.1);
+      if (PlanRow row = plan_row(step.graph, *backend, profile, options); row.fits()) rows.push_back(std::move(row));
+    }
+    for (const PlanRow& row : rows) yardstick.hold_for(row);
+    int faster = 0;
+    for (const PlanRow& row : rows) {
+      EXPECT_GE(row.step_seconds, yardstick.bound_of(row.figures) * (1 - 1e-9)) << row.planner;
+      EXPECT_GE(row.step_seconds, std::min(yardstick.bound_seconds, yardstick.tiled_bound_seconds) * (1 - 1e-9)) << row.planner;
+      faster += row.step_seconds < whole;
+    }
+    EXPECT_GT(faster, 0);
+    EXPECT_EQ(yardstick.bound_seconds, whole);  // of plans without tiles, which stays
+  }
 }
 
 }  // namespace

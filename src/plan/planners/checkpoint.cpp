@@ -26,9 +26,11 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 // Of the dynamic programme.
 constexpr std::size_t kMostGroups = 64;
 constexpr int kSlots = 300;
-// It is asked again, with as much less and a little, when what it found does not fit the graph.
+// What the chain takes is not what the graph takes, which has branches and reads some values later than a chain can say; and sizes
+// in slots are rounded up. So the memory that it is given is sought, up to so many times less and more than there is: the most
+// whose steps fit the graph, since those are the fastest.
+constexpr double kReach = 2;
 constexpr int kAttempts = 8;
-constexpr std::int64_t kLess = 100;
 
 // More segments than this are not tried one by one but in steps.
 constexpr std::int64_t kTried = 48;
@@ -229,13 +231,13 @@ Planned<Plan> plan_checkpoint(const PlanRequest& request) {
   const GraphChain of = chain_of(request);
   for (const Insides insides : {Insides::with_boundary, Insides::apart, Insides::made_again}) {
     const CheckpointChain made(graph, costs, groups, of, insides);
-    std::int64_t memory = limit_of(request) - of.fixed;
-    for (int attempt = 0; attempt < kAttempts && memory > 0; ++attempt) {
-      const auto steps = optimal_checkpoint_steps(made.chain(), memory, kSlots);
-      if (!steps) break;
-      const std::int64_t excess = best.consider(with_chain_steps(graph, made.layers(), *steps));
-      if (excess == 0) break;
-      memory -= excess + memory / kLess;
+    const double memory = static_cast<double>(std::max<std::int64_t>(limit_of(request) - of.fixed, 1));
+    double too_small = memory / kReach, too_large = memory * kReach;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const double middle = attempt == 0 ? memory : std::sqrt(too_small * too_large);
+      const auto steps = optimal_checkpoint_steps(made.chain(), static_cast<std::int64_t>(std::ceil(middle)), kSlots);
+      const bool fits = steps && best.consider(with_chain_steps(graph, made.layers(), *steps)) == 0;
+      (fits || !steps ? too_small : too_large) = middle;
     }
   }
   return std::move(best).plan();
