@@ -4,7 +4,7 @@
 
 #include "backend/interface.h"
 #include "cost/devices.h"
-#include "model/step_graph.h"
+#include "graph/step_graph.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/plan.h"

@@ -1,7 +1,8 @@
+#include "ops/attention/cuda_attention.h"
 #include "ops/cuda/product.h"
 #include "ops/cuda/scores.h"
 
-// Attention made of matrix products, for as many samples and heads at once as have their scores in the card's cache, or for some of
+// Attention made of matrix products, for as many samples and heads at once as the bytes of their scores allow, or for some of
 // the queries of one. Heads lie inside the rows of q, k and v, so that products step over what belongs to other heads. All sums
 // have a fixed order: scores, weights and results of a query belong to one product each, and the sums of keys take blocks of
 // queries in order.
@@ -10,16 +11,18 @@ namespace {
 
 constexpr std::int64_t kWide = 4;  // elements that rows begin at a multiple of
 
-// The bytes of scores that are worked on at once; what numbers of queries are cut to; and, where queries see the keys before them
-// only, in how many blocks the queries are then, each with the keys that it sees, and how many it has at least. Emulated, so few
-// that small cases are cut in all ways.
+// The bytes of scores that are worked on at once, if the call's operands have as many, and in any case; what numbers of queries are
+// cut to; and, where queries see the keys before them only, in how many blocks the queries are then, each with the keys that it
+// sees, and how many it has at least. Emulated, so few that small cases are cut in all ways.
 #if defined(__CUDACC__)
-constexpr std::int64_t kScoreBytes = std::int64_t{24} << 20;
+constexpr std::int64_t kScoreBytes = std::int64_t{96} << 20;
+constexpr std::int64_t kLeastScoreBytes = std::int64_t{24} << 20;
 constexpr std::int64_t kQueryStep = 64;
 constexpr std::int64_t kCausalBlocks = 4;
 constexpr std::int64_t kLeastQueries = 128;
 #else
-constexpr std::int64_t kScoreBytes = 700;
+constexpr std::int64_t kScoreBytes = 1200;
+constexpr std::int64_t kLeastScoreBytes = 700;
 constexpr std::int64_t kQueryStep = 1;
 constexpr std::int64_t kCausalBlocks = 3;
 constexpr std::int64_t kLeastQueries = 1;
@@ -54,7 +57,10 @@ struct Tiling {
         stride(ceil_divide(shape.keys, kWide) * kWide),
         most{1, 1, queries, shape.keys} {
     const std::int64_t row_bytes = matrices * stride * static_cast<std::int64_t>(sizeof(float));
-    const std::int64_t rows = std::max<std::int64_t>(kScoreBytes / row_bytes, 1);
+    const std::int64_t operands =
+        2 * samples * (queries + shape.keys) * heads * shape.width * static_cast<std::int64_t>(sizeof(float));  // q, k, v, y
+    const std::int64_t bytes = std::min(score_bytes(), std::max(operands, kLeastScoreBytes));
+    const std::int64_t rows = std::max<std::int64_t>(bytes / row_bytes, 1);
     // Where the box has all queries, none moves, and it is known which keys a block of them sees.
     const bool cut_keys = shape.causal && queries == shape.queries;
     const std::int64_t wanted = cut_keys ? std::max(ceil_divide(queries, kCausalBlocks), kLeastQueries) : queries;
@@ -131,7 +137,7 @@ Product make_product(const AttentionShape& shape, const Tiling& tiling, const Ex
 // What forward and backward have in common.
 class AttentionSteps : public Kernel {
  public:
-  std::string name() const override { return "products"; }
+  std::string name() const override { return name_; }
   std::int64_t workspace_bytes() const override { return workspace_bytes_; }
 
  protected:
@@ -140,8 +146,11 @@ class AttentionSteps : public Kernel {
     OUTSIZE_CHECK(shape.keys < (std::int64_t{1} << 30));
   }
 
-  // Books the workspace of a product, which follows the scores.
-  void book(const Product& product) { workspace_bytes_ = std::max(workspace_bytes_, products_at_ + product.workspace_bytes()); }
+  // Books the workspace of a product, which follows the scores, and adds its name.
+  void book(const Product& product) {
+    workspace_bytes_ = std::max(workspace_bytes_, products_at_ + product.workspace_bytes());
+    if (const std::string own = product.name(); name_.find(own) == std::string::npos) name_ += (name_.empty() ? "" : "+") + own;
+  }
   std::byte* product_workspace(const KernelRun& run) const { return run.workspace + products_at_; }
   float* matrix(const KernelRun& run, int i) const { return reinterpret_cast<float*>(run.workspace + i * t_.score_bytes()); }
 
@@ -177,6 +186,7 @@ class AttentionSteps : public Kernel {
  private:
   std::int64_t products_at_;
   std::int64_t workspace_bytes_ = 0;
+  std::string name_;
 };
 
 class AttentionForward final : public AttentionSteps {
@@ -278,6 +288,11 @@ std::unique_ptr<Kernel> make_backward(const Call& call, const StorageRule& stora
 }
 
 }  // namespace
+
+std::int64_t& score_bytes() {
+  static std::int64_t bytes = kScoreBytes;
+  return bytes;
+}
 
 void cuda_attention(KernelTable& table) {
   table.add("attention", table.tf32 ? make_forward<true> : make_forward<false>);

@@ -7,7 +7,12 @@
 #include "ops/cuda/each.h"
 #include "ops/cuda/host_convolution.h"
 #include "ops/cuda/library/convolution.h"
+#include "ops/cuda/library/trial.h"
+#include "ops/cuda/library/tuned.h"
 #include "ops/cuda/reduce.h"
+#if defined(__CUDACC__)
+#include "ops/cuda/library/cudnn.h"
+#endif
 
 // What a call is for the library: packed operands whose extents fit each other, whole groups of channels, paddings that are not
 // negative, below 2^31 elements each. Where a call is not so, an operand goes through the workspace, or the call is done in parts.
@@ -507,6 +512,100 @@ LibraryConvolution weights_of(const Call& call) {
 
 bool has_bias(const Call& call) { return call.site.inputs() > 2 && !call.boxes.in[2].empty(); }
 
+std::unique_ptr<Kernel> make_library_forward(const Call& call, bool tf32) {
+  const bool bias = has_bias(call), relu = call.site.word("activation") == "relu";
+  LibraryConvolution convolution = forward_of(call);
+  convolution.plan(call.site, bias, relu, tf32);
+  return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
+    const Box& box = run.out_boxes[0];
+    const float* const numbers = bias ? in<float>(run, 2) : nullptr;
+    float* const result = out<float>(run, 0);
+    convolution.run({run.in_boxes[0], box}, const_cast<float*>(in<float>(run, 0)), const_cast<float*>(in<float>(run, 1)), result,
+                    numbers, run.workspace, run.queue);
+    if (!convolution.fuses_relu()) finish(result, box, convolution.fuses_bias() ? nullptr : numbers, relu, run.queue);
+  });
+}
+
+std::unique_ptr<Kernel> make_library_spread(const Call& call, bool tf32) {
+  const bool bias = has_bias(call);
+  LibraryConvolution convolution = spread_of(call);
+  convolution.plan(call.site, false, false, tf32);
+  return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
+    const Box& box = run.out_boxes[0];
+    float* const result = out<float>(run, 0);
+    convolution.run({box, run.in_boxes[0]}, result, const_cast<float*>(in<float>(run, 1)), const_cast<float*>(in<float>(run, 0)),
+                    nullptr, run.workspace, run.queue);
+    finish(result, box, bias ? in<float>(run, 2) : nullptr, false, run.queue);
+  });
+}
+
+std::unique_ptr<Kernel> make_library_weights(const Call& call, bool tf32) {
+  const bool bias = call.site.outputs() > 1;
+  const ReduceShape shape = sum_shape(call.boxes.in[0]);
+  LibraryConvolution convolution = weights_of(call);
+  convolution.plan(call.site, false, false, tf32);
+  const std::int64_t workspace =
+      std::max(convolution.workspace_bytes(), convolution.shared_at() + (bias ? reduce_workspace<Sum>(shape) : 0));
+  return make_kernel(convolution.name(), workspace, [=](const KernelRun& run) {
+    convolution.run({run.in_boxes[1], run.in_boxes[0]}, const_cast<float*>(in<float>(run, 1)), out<float>(run, 0),
+                    const_cast<float*>(in<float>(run, 0)), nullptr, run.workspace, run.queue);
+    if (bias)
+      run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace + convolution.shared_at(), run.queue);
+  });
+}
+
+// Of a block program and what make_library(call, tf32) gives the one that is faster on the card, in memory that is given back at
+// once; the block program where there is none, or no card, or the library has no plan.
+std::unique_ptr<Kernel> faster_of(std::unique_ptr<Kernel> own, [[maybe_unused]] const Call& call,
+                                  [[maybe_unused]] const StorageRule& storage, [[maybe_unused]] bool tf32,
+                                  [[maybe_unused]] std::unique_ptr<Kernel> (*make_library)(const Call&, bool)) {
+#if defined(__CUDACC__)
+  if (convolution_choice() == ConvolutionChoice::own) return own;
+  std::unique_ptr<Kernel> library;
+  try {
+    library = make_library(call, tf32);
+  } catch (const UserError&) {
+    return own;
+  }
+  if (convolution_choice() == ConvolutionChoice::library) return library;
+  std::int64_t bytes = 0;
+  const auto book = [&](const ValueType& type, const Box& box) {
+    const std::int64_t at = bytes;
+    if (!box.empty()) bytes += part_bytes(stored_bytes(storage, type, box.shape()));
+    return at;
+  };
+  std::vector<std::int64_t> in_at, out_at;
+  for (std::size_t i = 0; i < call.boxes.in.size(); ++i) in_at.push_back(book(call.site.in(static_cast<int>(i)), call.boxes.in[i]));
+  for (std::size_t i = 0; i < call.boxes.out.size(); ++i)
+    out_at.push_back(book(call.site.out(static_cast<int>(i)), call.boxes.out[i]));
+  std::string text = std::string(call.site.op.def->kind());
+  for (const ConvolutionSignature& signature : convolution_signatures(call, tf32)) text += "; " + to_string(signature);
+  const std::string own_way = "own " + own->name(), library_way = "library " + library->name();
+  const bool known = tuned_seconds(text, own_way) && tuned_seconds(text, library_way);
+  const std::unique_ptr<Trial> trial =
+      known ? nullptr : Trial::make(bytes + std::max(own->workspace_bytes(), library->workspace_bytes()));
+  if (!known && !trial) return own;
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+  for (const std::int64_t at : in_at) in.push_back(trial ? trial->memory() + at : nullptr);
+  for (const std::int64_t at : out_at) out.push_back(trial ? trial->memory() + at : nullptr);
+  const auto seconds = [&](const Kernel& kernel, const std::string& way, double best) {
+    return tuned_seconds(text, way, [&] {
+      const auto run = [&] {
+        kernel.run({in, out, trial->memory() + bytes, call.boxes.in, call.boxes.out, call.owned, trial->queue()});
+        return true;
+      };
+      return trial->seconds(run, best).value_or(INFINITY);
+    });
+  };
+  constexpr double kFaster = 0.95;  // so that chance decides nothing
+  const double without = seconds(*own, own_way, INFINITY), with = seconds(*library, library_way, without);
+  if (trial) use_stream(nullptr);
+  if (with < kFaster * without) return library;
+#endif
+  return own;
+}
+
 }  // namespace
 
 std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool tf32) {
@@ -530,31 +629,26 @@ std::int64_t& most_elements() {
   return most;
 }
 
+ConvolutionChoice& convolution_choice() {
+  static ConvolutionChoice choice = ConvolutionChoice::fastest;
+  return choice;
+}
+
 std::unique_ptr<Kernel> make_convolution(const Call& call, const StorageRule& storage, bool tf32) {
   expect_card_call(call, storage);
   const Box& y = call.boxes.out[0];
   if (y.empty()) return make_nothing();
   const bool bias = has_bias(call), relu = call.site.word("activation") == "relu";
   if (call.boxes.in[0].empty() || call.boxes.in[1].empty()) return make_bias_alone(y, bias, relu);
-  if (is_depthwise(call, call.site.in(1).shape, call.site.in(0).shape)) {
-    const SlidingWindows windows = windows_of(call.site, call.site.in(1).shape, call.site.in(0).shape);
-    return make_kernel("depthwise", 0, [=](const KernelRun& run) {
-      run_depthwise(windows,
-                    {in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), out<float>(run, 0), run.out_boxes[0],
-                     bias ? in<float>(run, 2) : nullptr, relu},
-                    false, run.queue);
-    });
-  }
-  LibraryConvolution convolution = forward_of(call);
-  convolution.plan(call.site, bias, relu, tf32);
-  return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
-    const Box& box = run.out_boxes[0];
-    const float* const numbers = bias ? in<float>(run, 2) : nullptr;
-    float* const result = out<float>(run, 0);
-    convolution.run({run.in_boxes[0], box}, const_cast<float*>(in<float>(run, 0)), const_cast<float*>(in<float>(run, 1)), result,
-                    numbers, run.workspace, run.queue);
-    if (!convolution.fuses_relu()) finish(result, box, convolution.fuses_bias() ? nullptr : numbers, relu, run.queue);
+  if (!is_depthwise(call, call.site.in(1).shape, call.site.in(0).shape)) return make_library_forward(call, tf32);
+  const SlidingWindows windows = windows_of(call.site, call.site.in(1).shape, call.site.in(0).shape);
+  auto own = make_kernel("depthwise", 0, [=](const KernelRun& run) {
+    run_depthwise(windows,
+                  {in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), out<float>(run, 0), run.out_boxes[0],
+                   bias ? in<float>(run, 2) : nullptr, relu},
+                  false, run.queue);
   });
+  return faster_of(std::move(own), call, storage, tf32, make_library_forward);
 }
 
 std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage, bool tf32) {
@@ -563,62 +657,41 @@ std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage
   if (x.empty()) return make_nothing();
   const bool bias = has_bias(call);
   if (call.boxes.in[0].empty() || call.boxes.in[1].empty()) return make_bias_alone(x, bias, false);
-  if (is_depthwise(call, call.site.in(1).shape, call.site.out(0).shape)) {
-    const SlidingWindows windows = windows_of(call.site, call.site.in(1).shape, call.site.out(0).shape);
-    return make_kernel("depthwise", 0, [=](const KernelRun& run) {
-      run_depthwise(windows,
-                    {in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), out<float>(run, 0), run.out_boxes[0],
-                     bias ? in<float>(run, 2) : nullptr},
-                    true, run.queue);
-    });
-  }
-  LibraryConvolution convolution = spread_of(call);
-  convolution.plan(call.site, false, false, tf32);
-  return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
-    const Box& box = run.out_boxes[0];
-    float* const result = out<float>(run, 0);
-    convolution.run({box, run.in_boxes[0]}, result, const_cast<float*>(in<float>(run, 1)), const_cast<float*>(in<float>(run, 0)),
-                    nullptr, run.workspace, run.queue);
-    finish(result, box, bias ? in<float>(run, 2) : nullptr, false, run.queue);
+  if (!is_depthwise(call, call.site.in(1).shape, call.site.out(0).shape)) return make_library_spread(call, tf32);
+  const SlidingWindows windows = windows_of(call.site, call.site.in(1).shape, call.site.out(0).shape);
+  auto own = make_kernel("depthwise", 0, [=](const KernelRun& run) {
+    run_depthwise(windows,
+                  {in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), out<float>(run, 0), run.out_boxes[0],
+                   bias ? in<float>(run, 2) : nullptr},
+                  true, run.queue);
   });
+  return faster_of(std::move(own), call, storage, tf32, make_library_spread);
 }
 
 std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const StorageRule& storage, bool tf32) {
   expect_card_call(call, storage);
   const Box& y = call.boxes.in[0];
   const Box& x = call.boxes.in[1];
-  const Box& weight = call.boxes.out[0];
   if (y.empty() || x.empty()) return make_zeros(call, storage);
-  if (weight.empty()) return make_nothing();
+  if (call.boxes.out[0].empty()) return make_nothing();
   const bool bias = call.site.outputs() > 1;
   const ReduceShape shape = sum_shape(y);
+  const std::int64_t bias_workspace = bias ? reduce_workspace<Sum>(shape) : 0;
   const SlidingWindows windows = windows_of(call.site, call.site.out(0).shape, call.site.in(1).shape);
-  if (is_depthwise(call, call.site.out(0).shape, call.site.in(1).shape)) {
-    const std::int64_t workspace = std::max(depthwise_weights_workspace(windows, y), bias ? reduce_workspace<Sum>(shape) : 0);
-    return make_kernel("depthwise", workspace, [=](const KernelRun& run) {
-      run_depthwise_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
-                            run.workspace, run.queue);
+  const auto make_own = [&](const char* name, std::int64_t workspace, const auto& run_weights) {
+    return make_kernel(name, std::max(workspace, bias_workspace), [=](const KernelRun& run) {
+      run_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
+                  run.workspace, run.queue);
       if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
     });
-  }
-  if (has_stem_weights(windows, channels_of(call.site, call.site.out(0).shape), y, x)) {
-    const std::int64_t workspace = std::max(stem_weights_workspace(windows, y, x), bias ? reduce_workspace<Sum>(shape) : 0);
-    return make_kernel("unfold", workspace, [=](const KernelRun& run) {
-      run_stem_weights(windows, in<float>(run, 0), run.in_boxes[0], in<float>(run, 1), run.in_boxes[1], out<float>(run, 0),
-                       run.workspace, run.queue);
-      if (bias) run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace, run.queue);
-    });
-  }
-  LibraryConvolution convolution = weights_of(call);
-  convolution.plan(call.site, false, false, tf32);
-  const std::int64_t workspace =
-      std::max(convolution.workspace_bytes(), convolution.shared_at() + (bias ? reduce_workspace<Sum>(shape) : 0));
-  return make_kernel(convolution.name(), workspace, [=](const KernelRun& run) {
-    convolution.run({run.in_boxes[1], run.in_boxes[0]}, const_cast<float*>(in<float>(run, 1)), out<float>(run, 0),
-                    const_cast<float*>(in<float>(run, 0)), nullptr, run.workspace, run.queue);
-    if (bias)
-      run_reduce(Sum(), SumEnd{out<float>(run, 1)}, {in<float>(run, 0)}, shape, run.workspace + convolution.shared_at(), run.queue);
-  });
+  };
+  if (is_depthwise(call, call.site.out(0).shape, call.site.in(1).shape))
+    return faster_of(make_own("depthwise", depthwise_weights_workspace(windows, y), run_depthwise_weights), call, storage, tf32,
+                     make_library_weights);
+  if (has_stem_weights(windows, channels_of(call.site, call.site.out(0).shape), y, x))
+    return faster_of(make_own("unfold", stem_weights_workspace(windows, y, x), run_stem_weights), call, storage, tf32,
+                     make_library_weights);
+  return make_library_weights(call, tf32);
 }
 
 }  // namespace outsize::OUTSIZE_PLACE

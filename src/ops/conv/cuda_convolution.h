@@ -3,6 +3,21 @@
 #include "ops/cuda/library/convolution.h"
 #include "ops/cuda/support.h"
 
+namespace outsize {
+
+// Which kernel a convolution gets that both block programs and cuDNN have: the faster one on the card, or one of them in any case.
+enum class ConvolutionChoice : std::uint8_t { fastest, own, library };
+
+// Of the kernels for the card that are made from then on. Benchmarks set it.
+namespace card {
+ConvolutionChoice& convolution_choice();
+}
+namespace emulated {
+ConvolutionChoice& convolution_choice();
+}
+
+}  // namespace outsize
+
 namespace outsize::OUTSIZE_PLACE {
 
 // Kernels for a call of a convolution, by cuDNN where it is fast and by block programs else. `tf32`: whether factors may be rounded

@@ -4,7 +4,7 @@
 #include "ops/cuda/support.h"
 
 // The weight gradient of a network's first convolution, whose x has few channels: a product of dy and of x unfolded, tile by tile
-// in shared memory. The library's takes longer and far more workspace.
+// in shared memory. The library's takes far more workspace.
 namespace outsize::OUTSIZE_PLACE {
 
 // Whether it takes these boxes: one group, so few channels and taps that a block holds their sums.

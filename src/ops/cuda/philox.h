@@ -36,16 +36,26 @@ struct DropoutFactors {
   template <int V>
   OUTSIZE_BOTH Vector<float, V> factors(std::uint64_t place) const {
     Vector<float, V> result;
-    PhiloxWords words{};
+    const auto first = static_cast<int>(place % 4);
+    const PhiloxWords words = words_of(place / 4);
+    if (V == 4 && first == 0) {
+      OUTSIZE_UNROLL
+      for (int j = 0; j < V; ++j) result.of[j] = factor(words.of[j]);
+      return result;
+    }
+    const PhiloxWords next = first + V > 4 ? words_of(place / 4 + 1) : words;
     OUTSIZE_UNROLL
     for (int j = 0; j < V; ++j) {
-      const auto which = static_cast<int>((place + j) % 4);
-      if (j == 0 || which == 0) words = philox_words((place + j) / 4, stream, key[2], key[0], key[1]);
-      const std::uint32_t word = which < 2 ? (which == 0 ? words.of[0] : words.of[1]) : (which == 2 ? words.of[2] : words.of[3]);
-      result.of[j] = word >= threshold ? kept : 0.0f;
+      const int which = (first + j) % 4;
+      const PhiloxWords& from = first + j < 4 ? words : next;
+      result.of[j] = factor(which < 2 ? (which == 0 ? from.of[0] : from.of[1]) : (which == 2 ? from.of[2] : from.of[3]));
     }
     return result;
   }
+
+ private:
+  OUTSIZE_BOTH PhiloxWords words_of(std::uint64_t block) const { return philox_words(block, stream, key[2], key[0], key[1]); }
+  OUTSIZE_BOTH float factor(std::uint32_t word) const { return word >= threshold ? kept : 0.0f; }
 };
 
 }  // namespace outsize::OUTSIZE_PLACE

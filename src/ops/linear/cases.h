@@ -50,6 +50,15 @@ fc: y = linear(x, weight, bias)
 output y
 )",
        2, true, "F.linear(x, weight, bias)"},
+      {"rows_of_18", R"(
+graph linear_rows_of_18
+input x f32[9, 16]
+param weight f32[18, 16] init=normal:0.3
+param bias f32[18] init=normal:0.3
+fc: y = linear(x, weight, bias)
+output y
+)",
+       2, true, "F.linear(x, weight, bias)"},
       {"inputs_first", R"(
 graph linear_inputs_first
 input x f32[4, 3, 11]

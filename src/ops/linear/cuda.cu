@@ -19,7 +19,8 @@ std::unique_ptr<Kernel> make_rows_times_matrix(const Call& call, const StorageRu
   shape.bias = call.site.inputs() > 2 && !call.boxes.in[2].empty();
   Product product(shape, tf32);
   const std::int64_t workspace = product.workspace_bytes();
-  return make_kernel("product", workspace, [product = std::move(product), bias = shape.bias](const KernelRun& run) {
+  const std::string name = product.name();
+  return make_kernel(name, workspace, [product = std::move(product), bias = shape.bias](const KernelRun& run) {
     product.run({in<float>(run, 0), in<float>(run, 1), out<float>(run, 0), bias ? in<float>(run, 2) : nullptr}, false,
                 run.workspace, run.queue);
   });
@@ -69,7 +70,8 @@ std::unique_ptr<Kernel> make_weight(const Call& call, const StorageRule& storage
                                      : dense_product(1, dy.sheet.channels, dy.sheet.positions, inputs, true, false);
   Product product(shape, kTf32);
   const std::int64_t workspace = std::max(product.workspace_bytes(), bias ? reduce_workspace<BiasGradient>(dy) : 0);
-  return make_kernel("product", workspace, [=, product = std::move(product)](const KernelRun& run) {
+  const std::string name = product.name();
+  return make_kernel(name, workspace, [=, product = std::move(product)](const KernelRun& run) {
     product.run({in<float>(run, swapped ? 1 : 0), in<float>(run, swapped ? 0 : 1), out<float>(run, 0)}, false, run.workspace,
                 run.queue);
     if (bias) run_reduce(BiasGradient(), BiasGradientEnd{out<float>(run, 1)}, {in<float>(run, 0)}, dy, run.workspace, run.queue);

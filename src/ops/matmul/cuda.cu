@@ -16,7 +16,8 @@ std::unique_ptr<Kernel> make_matmul(const Call& call, const StorageRule& storage
   const std::int64_t rows = y[last - 1], columns = y[last], inner = a[transpose_a ? last - 1 : last];
   Product product(dense_product(y.product() / (rows * columns), rows, inner, columns, transpose_a, transpose_b), kTf32);
   const std::int64_t workspace = product.workspace_bytes();
-  return make_kernel("product", workspace, [product = std::move(product)](const KernelRun& run) {
+  const std::string name = product.name();
+  return make_kernel(name, workspace, [product = std::move(product)](const KernelRun& run) {
     product.run({in<float>(run, 0), in<float>(run, 1), out<float>(run, 0)}, false, run.workspace, run.queue);
   });
 }

@@ -11,6 +11,7 @@
 #include "base/alignment.h"
 #include "base/error.h"
 #include "ops/cuda/library/cudnn.h"
+#include "ops/cuda/library/trial.h"
 #include "ops/cuda/library/tuned.h"
 
 namespace outsize {
@@ -18,8 +19,6 @@ namespace outsize {
 namespace {
 
 constexpr std::size_t kMostTried = 10;
-constexpr int kMostRuns = 3;
-constexpr double kLong = 0.02;  // seconds
 
 // What the tensors of a graph are called.
 enum Id : std::int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
@@ -291,62 +290,34 @@ class CudnnPlan final : public ConvolutionPlan {
 
 std::int64_t operand_bytes(const ConvolutionSignature& s) { return 4 * (s.x.product() + s.w.product() + s.y.product() + s.y[1]); }
 
-// Memory and a stream to try plans with; given back when it ends.
-class Trial {
+// The operands of a convolution in memory to try plans with.
+class ConvolutionTrial {
  public:
   // Nothing where there is not enough memory.
-  static std::unique_ptr<Trial> make(const ConvolutionSignature& signature, std::int64_t workspace) {
-    auto trial = std::unique_ptr<Trial>(new Trial(signature));
-    std::size_t free = 0, total = 0;
-    const std::int64_t bytes = trial->end_ + workspace;
-    if (cudaMemGetInfo(&free, &total) != cudaSuccess || bytes + kSpare > static_cast<std::int64_t>(free)) return nullptr;
-    if (cudaMalloc(&trial->memory_, static_cast<std::size_t>(bytes)) != cudaSuccess) {
-      cudaGetLastError();
-      return nullptr;
+  static std::unique_ptr<ConvolutionTrial> make(const ConvolutionSignature& signature, std::int64_t workspace) {
+    auto made = std::unique_ptr<ConvolutionTrial>(new ConvolutionTrial(signature));
+    made->trial_ = Trial::make(made->end_ + workspace);
+    if (!made->trial_) return nullptr;
+    if (signature.relu) {
+      // NaN
+      const bool set = cudaMemset(made->operands().bias, 0xff, static_cast<std::size_t>(4 * signature.y[1])) == cudaSuccess;
+      if (!set || cudaDeviceSynchronize() != cudaSuccess) return nullptr;
     }
-    const bool made = cudaStreamCreateWithFlags(&trial->stream_, cudaStreamNonBlocking) == cudaSuccess &&
-                      cudaEventCreate(&trial->begin_) == cudaSuccess && cudaEventCreate(&trial->finish_) == cudaSuccess &&
-                      // Numbers near 0.01: sums of them stay finite.
-                      cudaMemset(trial->memory_, 0x3c, static_cast<std::size_t>(bytes)) == cudaSuccess;
-    if (made && signature.relu) cudaMemset(trial->operands().bias, 0xff, static_cast<std::size_t>(4 * signature.y[1]));  // NaN
-    return made && cudaDeviceSynchronize() == cudaSuccess ? std::move(trial) : nullptr;
+    return made;
   }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
-  ~Trial() {
-    if (finish_) cudaEventDestroy(finish_);
-    if (begin_) cudaEventDestroy(begin_);
-    if (stream_) {
-      use_stream(nullptr);
-      cudaStreamDestroy(stream_);
-    }
-    if (memory_) cudaFree(memory_);
+  ConvolutionTrial(const ConvolutionTrial&) = delete;
+  ConvolutionTrial& operator=(const ConvolutionTrial&) = delete;
+  ~ConvolutionTrial() {
+    if (trial_) use_stream(nullptr);
   }
 
-  // The least of a few times; nothing where it fails, or loses a NaN. Once is enough of what takes long, or far longer than `best`.
+  // The least of a few times; nothing where it fails, or loses a NaN.
   std::optional<double> seconds(const CudnnPlan& plan, double best) {
-    if (!run(plan) || cudaStreamSynchronize(stream_) != cudaSuccess) {
-      cudaGetLastError();
-      return std::nullopt;
-    }
-    if (relu_ && !kept_nan()) return std::nullopt;
-    double least = INFINITY;
-    for (int i = 0; i < kMostRuns && (i == 0 || least < std::min(1.5 * best, kLong)); ++i) {
-      float milliseconds = 0;
-      cudaEventRecord(begin_, stream_);
-      if (!run(plan)) return std::nullopt;
-      cudaEventRecord(finish_, stream_);
-      if (cudaEventSynchronize(finish_) != cudaSuccess || cudaEventElapsedTime(&milliseconds, begin_, finish_) != cudaSuccess)
-        return std::nullopt;
-      least = std::min(least, milliseconds * 1e-3);
-    }
-    return least;
+    return trial_->seconds([&] { return run(plan); }, best, [&] { return !relu_ || kept_nan(); });
   }
 
  private:
-  static constexpr std::int64_t kSpare = std::int64_t{64} << 20;  // what loading kernels takes
-
-  explicit Trial(const ConvolutionSignature& s) : relu_(s.relu) {
+  explicit ConvolutionTrial(const ConvolutionSignature& s) : relu_(s.relu) {
     const auto book = [&](std::int64_t elements) {
       const std::int64_t at = end_;
       end_ += (4 * elements + kAlignment - 1) / kAlignment * kAlignment;
@@ -359,11 +330,11 @@ class Trial {
     checked_ = static_cast<std::size_t>(std::min<std::int64_t>(s.y.product(), std::ssize(first_)));
   }
   ConvolutionOperands operands() const {
-    auto* const base = static_cast<std::byte*>(memory_);
+    std::byte* const base = trial_->memory();
     return {base + x_, base + w_, base + y_, base + bias_};
   }
   bool run(const CudnnPlan& plan) const {
-    return plan.execute(operands(), static_cast<std::byte*>(memory_) + end_, stream_) == CUDNN_STATUS_SUCCESS;
+    return plan.execute(operands(), trial_->memory() + end_, trial_->queue()) == CUDNN_STATUS_SUCCESS;
   }
   // With a bias of NaN, all of y must be NaN.
   bool kept_nan() {
@@ -377,9 +348,7 @@ class Trial {
   std::int64_t x_ = 0, w_ = 0, y_ = 0, bias_ = 0, end_ = 0;
   std::size_t checked_ = 0;
   std::array<float, 64> first_{};
-  void* memory_ = nullptr;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr, finish_ = nullptr;
+  std::unique_ptr<Trial> trial_;
 };
 
 // Those that no other beats in both time and workspace, the fastest first.
@@ -435,11 +404,11 @@ bool time_candidates(const ConvolutionSignature& signature, const std::vector<st
     }
   }
   if (unknown.empty()) return true;
-  std::unique_ptr<Trial> trial = Trial::make(signature, workspace);
+  std::unique_ptr<ConvolutionTrial> trial = ConvolutionTrial::make(signature, workspace);
   if (!trial) {
     // What asks for most is left out.
     workspace = workspace_limit(signature);
-    trial = Trial::make(signature, workspace);
+    trial = ConvolutionTrial::make(signature, workspace);
   }
   if (!trial) return false;
   for (const std::size_t i : unknown) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace outsize {
 
@@ -12,6 +13,8 @@ namespace outsize {
 struct MatrixLayout {
   std::int64_t stride = 0;
   bool transposed = false;
+
+  bool operator==(const MatrixLayout&) const = default;
 };
 
 // Products of one shape side by side: how many, and the elements from a matrix to that of the next product.
@@ -20,6 +23,8 @@ struct ProductBatch {
   std::int64_t a = 0;
   std::int64_t b = 0;
   std::int64_t c = 0;
+
+  bool operator==(const ProductBatch&) const = default;
 };
 
 // C = A · B, and with `bias` one number more a column: A is rows × inner, B is inner × columns, C is rows × columns, as the
@@ -32,6 +37,8 @@ struct ProductShape {
   // The products of a batch of batches: (i, j) at i · the first's strides + j · the second's.
   std::array<ProductBatch, 2> batches;
   bool bias = false;
+
+  bool operator==(const ProductShape&) const = default;
 };
 
 struct ProductOperands {
@@ -41,8 +48,9 @@ struct ProductOperands {
   const float* bias = nullptr;  // `columns` numbers, where the shape has a bias
 };
 
-// A product by cuBLASLt, of f32 on a card. Which of the library's kernels runs is settled when it is made, and is the same whenever
-// it is made; none that adds up in an order of chance is taken.
+// A product by cuBLASLt, of f32 on a card. Which of the library's kernels runs is settled when it is made: the fastest of those
+// that its heuristics offer, tried on the card once a shape and process, in memory that is given back at once. None that adds up in
+// an order of chance is taken.
 class LibraryProduct {
  public:
   // Of the shape's batches only the first counts. `tf32`: factors may be rounded to TF32. Throws UserError where the library is not
@@ -51,6 +59,9 @@ class LibraryProduct {
   ~LibraryProduct();
   LibraryProduct(LibraryProduct&&) noexcept;
   LibraryProduct& operator=(LibraryProduct&&) noexcept;
+
+  // "cublaslt:66/20/36/1/0/0/0/2": the kernel, in the library's numbers; the same name gives the same bits.
+  std::string name() const;
 
   // Puts the product into the stream `queue`; with `add`, it is added to what C holds.
   void run(const ProductOperands& operands, bool add, std::byte* workspace, void* queue) const;

@@ -14,4 +14,13 @@ namespace outsize {
 std::optional<double> tuned_seconds(const std::string& call, const std::string& way);
 void keep_tuned_seconds(const std::string& call, const std::string& way, double seconds);
 
+// What is kept of a way or, where nothing is, what trying it takes: try_it() says the seconds, infinite where it cannot be taken.
+template <class Try>
+double tuned_seconds(const std::string& call, const std::string& way, const Try& try_it) {
+  if (const std::optional<double> known = tuned_seconds(call, way)) return *known;
+  const double seconds = try_it();
+  keep_tuned_seconds(call, way, seconds);
+  return seconds;
+}
+
 }  // namespace outsize
