@@ -142,6 +142,13 @@ void attention() {
                {"attention", "attention_grad"}, how);
   }
   card::score_bytes() = usual;
+  const std::int64_t usual_blocks = card::causal_blocks();
+  for (const std::int64_t blocks : {1, 2, 4, 8}) {
+    card::causal_blocks() = blocks;
+    time_graph("8 x 1024, 12 heads of 64, causal", graph(8, 1024, 768, "look: y = attention(q, k, v) heads=12 causal=1"),
+               {"attention", "attention_grad"}, fmt::format("{} blocks{}", blocks, blocks == usual_blocks ? " *" : ""));
+  }
+  card::causal_blocks() = usual_blocks;
 }
 
 // The product as one call of the library, whatever its rows are aligned to.

@@ -63,13 +63,19 @@ struct Tiling {
     const std::int64_t rows = std::max<std::int64_t>(bytes / row_bytes, 1);
     // Where the box has all queries, none moves, and it is known which keys a block of them sees.
     const bool cut_keys = shape.causal && queries == shape.queries;
-    const std::int64_t wanted = cut_keys ? std::max(ceil_divide(queries, kCausalBlocks), kLeastQueries) : queries;
+    const std::int64_t wanted = cut_keys ? std::max(ceil_divide(queries, causal_blocks()), kLeastQueries) : queries;
     most.queries = block_of(queries, std::min(rows, wanted));
-    const std::int64_t pairs = rows / most.queries;
-    most.heads = even_parts(heads, std::min(pairs, heads));
-    most.samples = even_parts(samples, std::clamp<std::int64_t>(pairs / heads, 1, samples));
+    // A call of the library takes the samples of a head, or the heads of a sample: whichever are more come first.
+    const std::int64_t pairs = std::max<std::int64_t>(rows / most.queries, 1);
+    const bool samples_first = samples > heads;
+    const auto take = [&](std::int64_t all, std::int64_t at_most) {
+      return even_parts(all, std::clamp<std::int64_t>(at_most, 1, all));
+    };
+    if (samples_first) most.samples = take(samples, pairs);
+    most.heads = take(heads, pairs / most.samples);
+    if (!samples_first) most.samples = take(samples, pairs / most.heads);
 
-    const std::int64_t key_step = cut_keys ? ceil_divide(shape.keys, kCausalBlocks) : shape.keys;
+    const std::int64_t key_step = cut_keys ? ceil_divide(shape.keys, causal_blocks()) : shape.keys;
     for (std::int64_t sample = 0; sample < samples; sample += most.samples)
       for (std::int64_t head = 0; head < heads; head += most.heads)
         for (std::int64_t query = (queries - 1) / most.queries * most.queries; query >= 0; query -= most.queries) {
@@ -177,7 +183,7 @@ class AttentionSteps : public Kernel {
     shape.pitch = t_.stride;
     std::array<const float*, kMatrices> read;
     std::ranges::copy(matrices, read.begin());
-    run_rows(make(all.part(step.sample * t_.heads + step.head, step.query, extents.queries)), read, matrices, shape, queue);
+    run_rows(make(all.part(step.sample, step.head, step.query, extents.heads, extents.queries)), read, matrices, shape, queue);
   }
 
   AttentionShape s_;
@@ -292,6 +298,11 @@ std::unique_ptr<Kernel> make_backward(const Call& call, const StorageRule& stora
 std::int64_t& score_bytes() {
   static std::int64_t bytes = kScoreBytes;
   return bytes;
+}
+
+std::int64_t& causal_blocks() {
+  static std::int64_t blocks = kCausalBlocks;
+  return blocks;
 }
 
 void cuda_attention(KernelTable& table) {

@@ -2,15 +2,18 @@
 
 #include <cstdint>
 
+// How kernels of attention are cut that are made from then on. Benchmarks set it.
 namespace outsize {
 
-// The most bytes of scores that kernels of attention work on at once, and have as workspace; of kernels that are made from then on.
-// Benchmarks set it.
+// score_bytes(): the most bytes of scores that are worked on at once, and lie in the workspace.
+// causal_blocks(): where queries see the keys before them only, in how many blocks they are, each with the keys that it sees.
 namespace card {
 std::int64_t& score_bytes();
-}
+std::int64_t& causal_blocks();
+}  // namespace card
 namespace emulated {
 std::int64_t& score_bytes();
-}
+std::int64_t& causal_blocks();
+}  // namespace emulated
 
 }  // namespace outsize

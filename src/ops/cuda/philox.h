@@ -47,14 +47,17 @@ struct DropoutFactors {
     OUTSIZE_UNROLL
     for (int j = 0; j < V; ++j) {
       const int which = (first + j) % 4;
-      const PhiloxWords& from = first + j < 4 ? words : next;
-      result.of[j] = factor(which < 2 ? (which == 0 ? from.of[0] : from.of[1]) : (which == 2 ? from.of[2] : from.of[3]));
+      result.of[j] = factor(first + j < 4 ? select(words, which) : select(next, which));
     }
     return result;
   }
 
  private:
   OUTSIZE_BOTH PhiloxWords words_of(std::uint64_t block) const { return philox_words(block, stream, key[2], key[0], key[1]); }
+  // Without an address, so that the words stay in registers.
+  OUTSIZE_BOTH static std::uint32_t select(const PhiloxWords& words, int which) {
+    return which < 2 ? (which == 0 ? words.of[0] : words.of[1]) : (which == 2 ? words.of[2] : words.of[3]);
+  }
   OUTSIZE_BOTH float factor(std::uint32_t word) const { return word >= threshold ? kept : 0.0f; }
 };
 

@@ -9,12 +9,14 @@
 namespace outsize::OUTSIZE_PLACE {
 
 // What is done to rows of scores before the softmax and after it. A row is the products q · k of one query of one pair of a sample
-// and a head with all keys. Rows follow each other by query, then by pair (head, then sample, of the call): row r of a launch is
-// query first_query + r % queries of pair first_pair + r / queries.
+// and a head with all keys. A launch has a range of the queries, of the heads and of the samples of a call, and its rows follow
+// each other by query, then head, then sample.
 struct Scores {
-  Divide queries, heads;         // of the launch; of the call
-  std::int64_t first_pair = 0;   // of the launch, counted in the call
-  std::int64_t first_query = 0;  // likewise
+  Divide queries, heads;  // of the launch
+  // Where the launch begins in the call.
+  std::int64_t first_sample = 0;
+  std::int64_t first_head = 0;
+  std::int64_t first_query = 0;
 
   int keys = 0;
   int width = 0;  // of a head
@@ -26,6 +28,7 @@ struct Scores {
 
   // The call among the whole value.
   std::int64_t call_queries = 0;
+  std::int64_t call_heads = 0;
   std::int64_t sample_from = 0, head_from = 0, query_from = 0;
   std::int64_t all_heads = 0, all_queries = 0;
 
@@ -40,6 +43,7 @@ struct Scores {
         scale(static_cast<float>(shape.scale)),
         mask(mask_data),
         call_queries(q.extent(1)),
+        call_heads(q.extent(2) / shape.width),
         sample_from(q.lo[0]),
         head_from(q.lo[2] / shape.width),
         query_from(q.lo[1]),
@@ -55,12 +59,14 @@ struct Scores {
       dropout = {key, shape.stream, static_cast<std::uint32_t>(dropout_threshold(shape.dropout)),
                  static_cast<float>(1 / (1 - shape.dropout))};
   }
-  // The part of it that a launch does: so many pairs from `pair` on are rows / count of it.
-  Scores part(std::int64_t pair, std::int64_t query, std::int64_t count) const {
+  // The part of it that a launch does, from this sample, head and query on.
+  Scores part(std::int64_t sample, std::int64_t head, std::int64_t query, std::int64_t head_count, std::int64_t query_count) const {
     Scores result = *this;
-    result.first_pair = pair;
+    result.first_sample = sample;
+    result.first_head = head;
     result.first_query = query;
-    result.queries = Divide(count);
+    result.heads = Divide(head_count);
+    result.queries = Divide(query_count);
     return result;
   }
 
@@ -73,9 +79,9 @@ struct Scores {
     std::int64_t feature = 0;     // where the row's features are among [B, Tq, H, D] of the call
   };
   OUTSIZE_BOTH Line line(std::int64_t r) const {
-    const std::uint32_t row = static_cast<std::uint32_t>(r), in_launch = queries.quotient(row);
-    const std::int64_t pair = first_pair + in_launch, query = first_query + (row - in_launch * queries.by());
-    const std::int64_t sample = heads.quotient(static_cast<std::uint32_t>(pair)), head = pair - sample * heads.by();
+    const std::uint32_t row = static_cast<std::uint32_t>(r), pair = queries.quotient(row), of_launch = heads.quotient(pair);
+    const std::int64_t query = first_query + (row - pair * queries.by());
+    const std::int64_t sample = first_sample + of_launch, head = first_head + (pair - of_launch * heads.by());
     Line line;
     const std::int64_t global_query = query_from + query;
     std::int64_t seen = causal ? global_query + 1 + keys - all_queries : keys;
@@ -84,8 +90,8 @@ struct Scores {
     if (mask != nullptr) line.mask = mask + sample * mask_sample + head * mask_head + query * mask_query;
     line.place =
         static_cast<std::uint64_t>((((sample_from + sample) * all_heads + head_from + head) * all_queries + global_query) * keys);
-    line.query = pair * call_queries + query;
-    line.feature = ((sample * call_queries + query) * heads.by() + head) * width;
+    line.query = (sample * call_heads + head) * call_queries + query;
+    line.feature = ((sample * call_queries + query) * call_heads + head) * width;
     return line;
   }
 
