@@ -78,7 +78,7 @@ std::int64_t Emitter::workspace_of(const Instruction& instruction) {
     return true;
   };
   if (options_.whole_workspace && whole(instruction.reads, op.inputs) && whole(instruction.writes, op.outputs))
-    return (*options_.whole_workspace)[static_cast<std::size_t>(instruction.op.index)];
+    return (*options_.whole_workspace)[instruction.op];
   return options_.workspace(call_of(graph_, program_, instruction));
 }
 

@@ -61,7 +61,7 @@ class Emitter {
   std::vector<Place> places_;
   std::vector<BoxId> whole_boxes_;  // by value; none: not asked for yet
   std::vector<bool> ran_;
-  std::vector<std::vector<bool>> read_later_;  // by pass: the values that a step after it reads
+  std::vector<IdVector<ValueId, bool>> read_later_;  // by pass: the values that a step after it reads
   // Rows that one pass saves for a later one: (later pass, value, tile) → slot.
   struct Saved {
     PieceId piece;
