@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@ class IdVector {
 
   IdVector() = default;
   // For the ids 0 to count − 1.
-  explicit IdVector(std::int64_t count, const T& item = T()) { items_.assign(static_cast<std::size_t>(count), item); }
+  explicit IdVector(std::int64_t count) : items_(static_cast<std::size_t>(count)) {}
+  IdVector(std::int64_t count, const T& item) : items_(static_cast<std::size_t>(count), item) {}
 
   // The id must be valid and in the table.
   reference operator[](Id id) { return items_[static_cast<std::size_t>(id.index)]; }
@@ -36,7 +38,7 @@ class IdVector {
   void resize(std::int64_t count, const T& item = T()) { items_.resize(static_cast<std::size_t>(count), item); }
   void reserve(std::int64_t count) { items_.reserve(static_cast<std::size_t>(count)); }
 
-  bool operator==(const IdVector&) const = default;
+  auto operator<=>(const IdVector&) const = default;
 
  private:
   std::vector<T> items_;

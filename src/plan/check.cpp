@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 #include "plan/plan.h"
 
@@ -13,17 +14,17 @@ class Checker {
   Checker(const Graph& graph, const Plan& plan)
       : graph_(graph),
         plan_(plan),
-        device_(static_cast<std::size_t>(graph.value_count()), false),
-        lower_(static_cast<std::size_t>(graph.value_count()), false),
-        replaced_(static_cast<std::size_t>(graph.value_count()), false),
-        runs_(static_cast<std::size_t>(graph.op_count()), 0) {}
+        device_(graph.value_count()),
+        lower_(graph.value_count()),
+        replaced_(graph.value_count()),
+        runs_(graph.op_count()) {}
 
   void run() {
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
       const Value& value = graph_.value(ValueId(v));
       if (plan_.home_of(ValueId(v)) == Tier::source && (value.producer || value.role != Role::input))
         fail_whole("stream {} source: only inputs of the step come from the data", value.name);
-      if (!value.producer) (plan_.home_of(ValueId(v)) == Tier::device ? device_ : lower_)[static_cast<std::size_t>(v)] = true;
+      if (!value.producer) (plan_.home_of(ValueId(v)) == Tier::device ? device_ : lower_)[ValueId(v)] = true;
     }
     for (const Step& step : plan_.steps) {
       ++step_;
@@ -34,7 +35,7 @@ class Checker {
           host_op(*run);
       }
       if (const auto* out = std::get_if<OutStep>(&step)) {
-        if (!at(device_, out->value)) fail("out {}: it is not on the device there", name(out->value));
+        if (!device_[out->value]) fail("out {}: it is not on the device there", name(out->value));
         if (graph_.value(out->value).persistent() && plan_.home_of(out->value) != Tier::device)
           fail("out {}: it lives on {} and is there already", name(out->value), name_of(plan_.home_of(out->value)));
         if (out->tier == Tier::device) fail("out {}: the tier must be host or disk", name(out->value));
@@ -42,39 +43,37 @@ class Checker {
         if (old && plan_.home_of(old) != Tier::device && plan_.home_of(old) != out->tier)
           fail("out {}: {} lives on {}, so that its new version must go there", name(out->value), name(old),
                name_of(plan_.home_of(old)));
-        at(lower_, out->value) = true;
+        lower_[out->value] = true;
       }
       if (const auto* in = std::get_if<InStep>(&step)) {
-        if (!at(lower_, in->value)) fail("in {}: it is in no lower tier there; an `out` must come before", name(in->value));
-        at(device_, in->value) = true;
+        if (!lower_[in->value]) fail("in {}: it is in no lower tier there; an `out` must come before", name(in->value));
+        device_[in->value] = true;
       }
       if (const auto* drop = std::get_if<DropStep>(&step)) {
-        if (!at(device_, drop->value)) fail("drop {}: it is not on the device there", name(drop->value));
+        if (!device_[drop->value]) fail("drop {}: it is not on the device there", name(drop->value));
         const ValueId old = graph_.value(drop->value).version_of;
         if (graph_.value(drop->value).persistent() && plan_.home_of(old ? old : drop->value) == Tier::device)
           fail("drop {}: it must outlive the step", name(drop->value));
-        at(device_, drop->value) = false;
+        device_[drop->value] = false;
       }
       if (const auto* pass = std::get_if<PassStep>(&step)) tiled(plan_.passes[static_cast<std::size_t>(pass->pass)]);
     }
     for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
       const Op& op = graph_.op(OpId(o));
-      if (runs_[static_cast<std::size_t>(o)] != 1 && !op.updates.empty())
-        fail_whole("op {} changes persistent values and must run exactly once; it runs {} times", op.name,
-                   runs_[static_cast<std::size_t>(o)]);
+      if (runs_[OpId(o)] != 1 && !op.updates.empty())
+        fail_whole("op {} changes persistent values and must run exactly once; it runs {} times", op.name, runs_[OpId(o)]);
     }
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
       const ValueId old = graph_.value(ValueId(v)).version_of;
-      if (old && plan_.home_of(old) != Tier::device && !lower_[static_cast<std::size_t>(v)])
+      if (old && plan_.home_of(old) != Tier::device && !lower_[ValueId(v)])
         fail_whole("{} lives on {}, but its new version {} never goes there; an `out` is missing", name(old),
                    name_of(plan_.home_of(old)), name(ValueId(v)));
     }
     for (ValueId output : graph_.outputs())
-      if (!at(device_, output) && !at(lower_, output)) fail_whole("the graph's output {} is nowhere at the end", name(output));
+      if (!device_[output] && !lower_[output]) fail_whole("the graph's output {} is nowhere at the end", name(output));
   }
 
  private:
-  std::vector<bool>::reference at(std::vector<bool>& set, ValueId value) { return set[static_cast<std::size_t>(value.index)]; }
   const std::string& name(ValueId value) const { return graph_.value(value).name; }
   template <class... Args>
   [[noreturn]] void fail_whole(fmt::format_string<Args...> format, Args&&... args) {
@@ -101,8 +100,8 @@ class Checker {
   void op(OpId id, const std::string& where) {
     const Op& op = graph_.op(id);
     for (ValueId input : op.inputs) {
-      if (at(replaced_, input)) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
-      if (!at(device_, input)) fail("{}op {} reads {}, {}", where, op.name, name(input), why_absent(input));
+      if (replaced_[input]) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
+      if (!device_[input]) fail("{}op {} reads {}, {}", where, op.name, name(input), why_absent(input));
     }
     made(id);
   }
@@ -114,8 +113,8 @@ class Checker {
       fail("op {} cannot run on {}; expected host, or nothing for the device", op.name, name_of(step.where));
     if (op.phase != Phase::update) fail("op {} is no update: only updates run on the host", op.name);
     for (ValueId input : op.inputs) {
-      if (at(replaced_, input)) fail("op {} reads {} after it was updated", op.name, name(input));
-      if (!at(lower_, input))
+      if (replaced_[input]) fail("op {} reads {} after it was updated", op.name, name(input));
+      if (!lower_[input])
         fail("op {} runs on the host and reads {}, which is not there; `out` it before, or `stream` it", op.name, name(input));
     }
     for (const InPlacePair& update : op.updates)
@@ -125,11 +124,11 @@ class Checker {
   }
 
   void made(OpId id) { made(id, device_); }
-  void made(OpId id, std::vector<bool>& where) {
+  void made(OpId id, IdVector<ValueId, bool>& where) {
     const Op& op = graph_.op(id);
-    ++runs_[static_cast<std::size_t>(id.index)];
-    for (ValueId output : op.outputs) at(where, output) = true;
-    for (const InPlacePair& update : op.updates) at(replaced_, op.inputs[static_cast<std::size_t>(update.input)]) = true;
+    ++runs_[id];
+    for (ValueId output : op.outputs) where[output] = true;
+    for (const InPlacePair& update : op.updates) replaced_[op.inputs[static_cast<std::size_t>(update.input)]] = true;
   }
 
   // Inside a pass a value may also come by windows from its home in a lower tier; what the pass makes stays, if anything reads it
@@ -140,8 +139,8 @@ class Checker {
     for (OpId id : pass.ops) {
       const Op& op = graph_.op(id);
       for (ValueId input : op.inputs) {
-        if (at(replaced_, input)) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
-        if (!at(device_, input) && !at(lower_, input))
+        if (replaced_[input]) fail("{}op {} reads {} after it was updated", where, op.name, name(input));
+        if (!device_[input] && !lower_[input])
           fail("{}op {} reads {}, which was never produced; run its producer before, or put it into the pass", where, op.name,
                name(input));
       }
@@ -150,8 +149,8 @@ class Checker {
     }
     for (ValueId value : here) {
       if (home_of(graph_, plan_, value) == Tier::device) continue;
-      at(device_, value) = false;
-      at(lower_, value) = true;
+      device_[value] = false;
+      lower_[value] = true;
     }
     for (const Pass& other : plan_.passes) {
       if (&other == &pass) break;
@@ -176,8 +175,8 @@ class Checker {
 
   const Graph& graph_;
   const Plan& plan_;
-  std::vector<bool> device_, lower_, replaced_;
-  std::vector<int> runs_;
+  IdVector<ValueId, bool> device_, lower_, replaced_;
+  IdVector<OpId, int> runs_;
   std::int64_t step_ = 0;
 };
 

@@ -7,9 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "outsize/budget.h"
+#include "base/id_vector.h"
 #include "cost/profile.h"
 #include "cost/target.h"
+#include "outsize/budget.h"
 #include "plan/options.h"
 #include "plan/plan.h"
 
@@ -17,8 +18,8 @@ namespace outsize {
 
 // What each op costs on whole values, by op: asked once, since many orders are tried.
 struct OpCosts {
-  std::vector<double> seconds;
-  std::vector<std::int64_t> workspace;
+  IdVector<OpId, double> seconds;
+  IdVector<OpId, std::int64_t> workspace;
 };
 
 // What a planner is given.

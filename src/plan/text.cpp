@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/id_vector.h"
 #include "plan/analysis/order.h"
 #include "plan/plan.h"
 
@@ -54,7 +55,7 @@ constexpr std::int64_t kMostTiles = std::int64_t{1} << 20;
 class PlanParser {
  public:
   PlanParser(const Graph& graph, Plan& plan)
-      : graph_(graph), plan_(plan), order_(eager_order(graph)), ran_(static_cast<std::size_t>(graph.op_count()), false) {}
+      : graph_(graph), plan_(plan), order_(eager_order(graph)), ran_(graph.op_count(), false) {}
 
   void line(std::string_view text) {
     LineCursor cursor(text);
@@ -95,14 +96,14 @@ class PlanParser {
 
  private:
   void run(OpId id, Tier where = Tier::device) {
-    ran_[static_cast<std::size_t>(id.index)] = true;
+    ran_[id] = true;
     plan_.steps.push_back(RunStep{id, where});
   }
   // Everything before `end` in the default order that has not run; everything left without an end.
   void run_until(OpId end) {
     for (OpId id : order_) {
       if (id == end) return;
-      if (!ran_[static_cast<std::size_t>(id.index)]) run(id);
+      if (!ran_[id]) run(id);
     }
   }
 
@@ -174,7 +175,7 @@ class PlanParser {
       } else if (key == "ops") {
         list(cursor, [&](LineCursor& c) {
           pass.ops.push_back(op(c));
-          ran_[static_cast<std::size_t>(pass.ops.back().index)] = true;
+          ran_[pass.ops.back()] = true;
         });
       } else {
         user_error(
@@ -222,7 +223,7 @@ class PlanParser {
   const Graph& graph_;
   Plan& plan_;
   std::vector<OpId> order_;
-  std::vector<bool> ran_;
+  IdVector<OpId, bool> ran_;
 };
 
 }  // namespace

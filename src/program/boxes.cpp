@@ -25,7 +25,7 @@ BoxId BoxTable::add(const MovingBox& box) {
   const auto [begin, end] = by_hash_.equal_range(hash);
   for (auto it = begin; it != end; ++it)
     if ((*this)[it->second] == box) return it->second;
-  const BoxId id(static_cast<std::int64_t>(boxes_.size()));
+  const BoxId id(boxes_.size());
   boxes_.push_back(box);
   by_hash_.emplace(hash, id);
   return id;

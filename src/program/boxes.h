@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/box.h"
+#include "base/id_vector.h"
 #include "base/ids.h"
 
 namespace outsize {
@@ -30,12 +31,12 @@ class BoxTable {
   // The id of `box`, which is added if it is new. References to boxes end here.
   BoxId add(const MovingBox& box);
 
-  const MovingBox& operator[](BoxId id) const { return boxes_[static_cast<std::size_t>(id.index)]; }
-  bool has(BoxId id) const { return id && static_cast<std::size_t>(id.index) < boxes_.size(); }
-  std::size_t size() const { return boxes_.size(); }
+  const MovingBox& operator[](BoxId id) const { return boxes_[id]; }
+  bool has(BoxId id) const { return id && id.index < boxes_.size(); }
+  std::size_t size() const { return static_cast<std::size_t>(boxes_.size()); }
 
  private:
-  std::vector<MovingBox> boxes_;
+  IdVector<BoxId, MovingBox> boxes_;
   std::unordered_multimap<std::size_t, BoxId> by_hash_;
 };
 

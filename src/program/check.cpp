@@ -5,6 +5,7 @@
 #include <memory_resource>
 
 #include "base/bytes.h"
+#include "base/id_vector.h"
 #include "program/check_contents.h"
 
 namespace outsize {
@@ -35,7 +36,7 @@ std::vector<std::size_t> sorted_by(const std::vector<std::size_t>& items, std::i
 class ProgramChecker {
  public:
   ProgramChecker(const Graph& graph, const Program& program)
-      : graph_(graph), program_(program), contents_(graph, program), fitting_(program.pieces.size()) {}
+      : graph_(graph), program_(program), contents_(graph, program), fitting_(std::ssize(program.pieces)) {}
 
   void run(std::int64_t device_budget) {
     check_pieces();
@@ -47,12 +48,12 @@ class ProgramChecker {
     for (const Binding& binding : program_.persistent) contents_.place(binding.value, bound(binding));
     walk();
     for (const Binding& binding : program_.outputs) contents_.expect_at_end(binding.value, bound(binding));
-    std::vector<ValueId> next(static_cast<std::size_t>(graph_.value_count()));  // by value: the version that replaces it
+    IdVector<ValueId, ValueId> next(graph_.value_count());  // the version that replaces a value
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
-      if (const ValueId old = graph_.value(ValueId(v)).version_of) next[static_cast<std::size_t>(old.index)] = ValueId(v);
+      if (const ValueId old = graph_.value(ValueId(v)).version_of) next[old] = ValueId(v);
     for (const Binding& binding : program_.persistent) {
       ValueId newest = binding.value;
-      while (const ValueId after = next[static_cast<std::size_t>(newest.index)]) newest = after;
+      while (const ValueId after = next[newest]) newest = after;
       contents_.expect_at_end(newest, binding.piece);
     }
   }
@@ -251,7 +252,7 @@ class ProgramChecker {
     if (access.box != access.holds && !access.holds->at(moment_.iteration).contains(access.box->at(moment_.iteration)))
       fail("{} takes {} of {}, which holds only {}", here(), to_string(access.box->at(moment_.iteration)), label_of(graph_, piece),
            to_string(access.holds->at(moment_.iteration)));
-    const MovingBox*& fitting = fitting_[static_cast<std::size_t>(access.piece.index)];
+    const MovingBox*& fitting = fitting_[access.piece];
     if (fitting == access.holds && !fitting->moves()) return;
     fitting = access.holds;
     const ValueType& type = type_of(graph_, piece);
@@ -409,8 +410,8 @@ class ProgramChecker {
   Contents contents_;
   HappensBefore order_;
   Moment moment_;
-  std::vector<const MovingBox*> fitting_;  // by piece: what it last held, which fits into it
-  std::vector<Resolved> reads_;            // of the instruction at hand; reused
+  IdVector<PieceId, const MovingBox*> fitting_;  // what a piece last held, which fits into it
+  std::vector<Resolved> reads_;                  // of the instruction at hand; reused
   std::vector<Resolved> writes_;
 };
 

@@ -93,8 +93,8 @@ void Parts::take(const Box& box, const Box& whole, Select select) {
 }
 
 Contents::Contents(const Graph& graph, const Program& program)
-    : graph_(graph), program_(program), contents_of_(program.pieces.size()), stores_(program.pieces.size()) {
-  for (std::size_t p = 0; p < contents_of_.size(); ++p) contents_of_[p] = PieceId(static_cast<std::int64_t>(p));
+    : graph_(graph), program_(program), contents_of_(std::ssize(program.pieces)), stores_(std::ssize(program.pieces)) {
+  for (std::int64_t p = 0; p < contents_of_.size(); ++p) contents_of_[PieceId(p)] = PieceId(p);
 }
 
 void Contents::join_pieces() {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/graph.h"
 #include "program/check_order.h"
 
@@ -110,9 +111,9 @@ class Contents {
   };
 
   // The piece whose content an access of this one takes.
-  PieceId content_of(PieceId id) const { return contents_of_[static_cast<std::size_t>(id.index)]; }
-  Store& store(PieceId id) { return stores_[static_cast<std::size_t>(content_of(id).index)]; }
-  const Store& store(PieceId id) const { return stores_[static_cast<std::size_t>(content_of(id).index)]; }
+  PieceId content_of(PieceId id) const { return contents_of_[id]; }
+  Store& store(PieceId id) { return stores_[content_of(id)]; }
+  const Store& store(PieceId id) const { return stores_[content_of(id)]; }
   std::string label(PieceId id) const { return label_of(graph_, program_.piece(id)); }
   Box held_box(PieceId piece) const;
   bool holds(PieceId piece, const MovingBox& box, std::int64_t iteration) const;
@@ -130,8 +131,8 @@ class Contents {
 
   const Graph& graph_;
   const Program& program_;
-  std::vector<PieceId> contents_of_;  // by piece: itself, or the one that it takes over part by part
-  std::vector<Store> stores_;         // by piece
+  IdVector<PieceId, PieceId> contents_of_;  // itself, or the one that it takes over part by part
+  IdVector<PieceId, Store> stores_;
   std::pmr::unsynchronized_pool_resource memory_;
   using Owners = std::pmr::map<std::int64_t, Range>;  // whose content lies where, by begin
   ByTier<Owners> owners_{Owners(&memory_), Owners(&memory_), Owners(&memory_)};

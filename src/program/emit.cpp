@@ -10,9 +10,9 @@ Emitter::Emitter(const Graph& graph, const Plan& plan, const LowerOptions& optio
     : graph_(graph),
       plan_(plan),
       options_(options),
-      places_(static_cast<std::size_t>(graph.value_count())),
-      whole_boxes_(static_cast<std::size_t>(graph.value_count())),
-      ran_(static_cast<std::size_t>(graph.op_count()), false),
+      places_(graph.value_count()),
+      whole_boxes_(graph.value_count()),
+      ran_(graph.op_count()),
       read_later_(values_read_later(graph, plan)) {
   program_.name = graph.name;
   program_.planner = plan.planner;
@@ -37,7 +37,7 @@ PieceId Emitter::new_whole_piece(ValueId value, Tier tier) {
 }
 
 BoxId Emitter::whole_box(ValueId value) {
-  BoxId& box = whole_boxes_[static_cast<std::size_t>(value.index)];
+  BoxId& box = whole_boxes_[value];
   if (!box) box = program_.boxes.add(Box::whole(graph_.value(value).type.shape));
   return box;
 }
@@ -78,13 +78,13 @@ std::int64_t Emitter::workspace_of(const Instruction& instruction) {
     return true;
   };
   if (options_.whole_workspace && whole(instruction.reads, op.inputs) && whole(instruction.writes, op.outputs))
-    return (*options_.whole_workspace)[static_cast<std::size_t>(instruction.op.index)];
+    return (*options_.whole_workspace)[instruction.op];
   return options_.workspace(call_of(graph_, program_, instruction));
 }
 
 bool Emitter::first_run(OpId op) {
-  const bool first = !ran_[static_cast<std::size_t>(op.index)];
-  ran_[static_cast<std::size_t>(op.index)] = true;
+  const bool first = !ran_[op];
+  ran_[op] = true;
   return first;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/tiles/tiles.h"
 #include "program/lower.h"
 
@@ -29,7 +30,7 @@ class Emitter {
   std::int32_t next_index() const { return static_cast<std::int32_t>(program_.instructions.size()); }
   PieceId new_piece(ValueId value, const char* part, Tier tier, const Box& box);
   PieceId new_whole_piece(ValueId value, Tier tier);
-  Place& place(ValueId value) { return places_[static_cast<std::size_t>(value.index)]; }
+  Place& place(ValueId value) { return places_[value]; }
   BoxId whole_box(ValueId value);
   Operand whole_operand(PieceId piece, ValueId value);
   // Appends an instruction, books the workspace of kernels, and extends the lifetimes of what it touches.
@@ -58,10 +59,10 @@ class Emitter {
   const Plan& plan_;
   const LowerOptions& options_;
   Program program_;
-  std::vector<Place> places_;
-  std::vector<BoxId> whole_boxes_;  // by value; none: not asked for yet
-  std::vector<bool> ran_;
-  std::vector<std::vector<bool>> read_later_;  // by pass: the values that a step after it reads
+  IdVector<ValueId, Place> places_;
+  IdVector<ValueId, BoxId> whole_boxes_;  // none: not asked for yet
+  IdVector<OpId, bool> ran_;
+  std::vector<IdVector<ValueId, bool>> read_later_;  // by pass: the values that a step after it reads
   // Rows that one pass saves for a later one: (later pass, value, tile) → slot.
   struct Saved {
     PieceId piece;

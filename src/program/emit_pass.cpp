@@ -12,8 +12,8 @@ PassEmitter::PassEmitter(Emitter& emitter, int pass)
       pass_index_(pass),
       pass_(emitter.plan_.passes[static_cast<std::size_t>(pass)]),
       tiles_(graph_, pass_, emitter.read_later_[static_cast<std::size_t>(pass)]),
-      carry_(static_cast<std::size_t>(graph_.value_count())),
-      whole_(static_cast<std::size_t>(graph_.value_count())) {}
+      carry_(graph_.value_count()),
+      whole_(graph_.value_count()) {}
 
 void PassEmitter::emit() {
   check_channels();
@@ -112,23 +112,22 @@ void PassEmitter::open() {
   begin_ = emitter_.next_index();
   for (OpId op : pass_.ops) recompute_.push_back(!emitter_.first_run(op));
   for (ValueId value : tiles_.values()) {
-    const std::size_t v = static_cast<std::size_t>(value.index);
     const ValueClass kind = tiles_.value_class(value);
     const Box whole = Box::whole(graph_.value(value).type.shape);
     if (kind == ValueClass::reduced || (kind != ValueClass::external && tiles_.leaves(value))) {
       const Tier home = home_of(graph_, emitter_.plan_, value);
       if (const ValueId old = graph_.value(value).version_of)
-        whole_[v] = home == Tier::device ? emitter_.place(old).device : emitter_.place(old).lower;
+        whole_[value] = home == Tier::device ? emitter_.place(old).device : emitter_.place(old).lower;
       else
-        whole_[v] = emitter_.new_whole_piece(value, home);
+        whole_[value] = emitter_.new_whole_piece(value, home);
       if (tiles_.begins_at_zero(value)) {
         if (home == Tier::disk && kind == ValueClass::reduced)
           user_error("plan: {} is reduced over the tiles of pass {} and cannot be streamed to disk; stream it to host",
                      graph_.value(value).name, pass_.name);
         if (home == Tier::disk)
-          zero_on_disk(whole_[v], value);
+          zero_on_disk(whole_[value], value);
         else
-          zero(emitter_.whole_operand(whole_[v], value));
+          zero(emitter_.whole_operand(whole_[value], value));
       }
     }
     if (!tiles_.shared(value) || (kind == ValueClass::gathered && pass_.descending)) continue;
@@ -138,7 +137,7 @@ void PassEmitter::open() {
       if (box.elements() > largest.elements()) largest = box;
     }
     if (largest.empty()) continue;
-    carry_[v] = emitter_.new_piece(value, " carry", Tier::device, largest);
+    carry_[value] = emitter_.new_piece(value, " carry", Tier::device, largest);
   }
   open_takeovers();
   ahead_ = pass_.ahead && tiles_.tiles() > 1;
@@ -178,7 +177,7 @@ void PassEmitter::open_takeovers() {
   // What was brought in as a whole is read from there.
   std::erase_if(takeovers, [&](const Takeover& takeover) { return emitter_.place(takeover.from).device.valid(); });
   for (const Takeover& takeover : takeovers)
-    emitter_.program_.piece(whole_[static_cast<std::size_t>(takeover.to.index)]).shares = emitter_.place(takeover.from).lower;
+    emitter_.program_.piece(whole_[takeover.to]).shares = emitter_.place(takeover.from).lower;
   order_ = order_of_calls(tiles_, takeovers);
 }
 
@@ -202,16 +201,15 @@ void PassEmitter::open_windows() {
 void PassEmitter::close() {
   const std::int32_t end = std::max(0, emitter_.next_index() - 1);
   for (ValueId value : tiles_.values()) {
-    const std::size_t v = static_cast<std::size_t>(value.index);
-    if (carry_[v] && emitter_.program_.piece(carry_[v]).first >= 0) {
-      emitter_.extend(carry_[v], begin_);
-      emitter_.extend(carry_[v], end);
+    if (carry_[value] && emitter_.program_.piece(carry_[value]).first >= 0) {
+      emitter_.extend(carry_[value], begin_);
+      emitter_.extend(carry_[value], end);
     }
-    if (!whole_[v]) continue;
-    emitter_.extend(whole_[v], begin_);
-    emitter_.extend(whole_[v], end);
+    if (!whole_[value]) continue;
+    emitter_.extend(whole_[value], begin_);
+    emitter_.extend(whole_[value], end);
     const Tier home = home_of(graph_, emitter_.plan_, value);
-    (home == Tier::device ? emitter_.place(value).device : emitter_.place(value).lower) = whole_[v];
+    (home == Tier::device ? emitter_.place(value).device : emitter_.place(value).lower) = whole_[value];
   }
   for (const Window& window : windows_)
     for (PieceId piece : window.places)
@@ -390,7 +388,7 @@ void PassEmitter::call(int k) {
 }
 
 void PassEmitter::settle_reduced(ValueId value, const Local& computed, Combine how) {
-  const PieceId whole = whole_[static_cast<std::size_t>(value.index)];
+  const PieceId whole = whole_[value];
   combine(how, local_operand(computed.piece, value, computed.box, computed.box), pass_operand(whole, value, computed.box));
 }
 
@@ -418,7 +416,7 @@ void PassEmitter::settle(ValueId value, const Local* computed) {
 
 void PassEmitter::take_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
   if (!tiles_.shared(value)) return;
-  const PieceId slot = carry_[static_cast<std::size_t>(value.index)];
+  const PieceId slot = carry_[value];
   if (tiles_.value_class(value) == ValueClass::pushed) {
     const Dims before = tiles_.neighbour(at_, -1);
     if (before.rank() == 0) return;
@@ -451,7 +449,7 @@ void PassEmitter::take_carry(ValueId value, const TileBoxes& boxes, const Local&
 
 void PassEmitter::give_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
   if (!tiles_.shared(value)) return;
-  const PieceId slot = carry_[static_cast<std::size_t>(value.index)];
+  const PieceId slot = carry_[value];
   Box box = Box::none(boxes.present.rank());
   if (tiles_.value_class(value) == ValueClass::pushed)
     box = boxes.carry;
@@ -478,7 +476,7 @@ void PassEmitter::save_for_later_passes(ValueId value, const TileBoxes& boxes, c
 
 // A value that a later step reads goes to its whole piece: owned boxes are stored, overlapping contributions are summed.
 void PassEmitter::leave(ValueId value, const Local& piece) {
-  const PieceId whole = whole_[static_cast<std::size_t>(value.index)];
+  const PieceId whole = whole_[value];
   if (!whole) return;
   const bool sums = tiles_.adds_up(value);
   const Box box = tiles_.stored(value, at_);

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/tiles/tiles.h"
 #include "program/emit.h"
 
@@ -62,8 +63,8 @@ class PassEmitter {
   PassTiles tiles_;
   std::vector<bool> recompute_;                 // by op of the pass
   std::vector<int> order_;                      // of ops of the pass, in a tile
-  std::vector<PieceId> carry_;                  // by value: the slot its carried rows wait in
-  std::vector<PieceId> whole_;                  // by value: where it is stored or accumulated
+  IdVector<ValueId, PieceId> carry_;            // the slot its carried rows wait in
+  IdVector<ValueId, PieceId> whole_;            // where it is stored or accumulated
   std::vector<std::pair<int, ValueId>> saves_;  // (later pass, value) whose carried rows this pass saves
   bool rolls_ = true;
   std::int32_t begin_ = 0;

@@ -5,6 +5,7 @@
 
 #include "base/alignment.h"
 #include "base/bytes.h"
+#include "base/id_vector.h"
 #include "graph/in_place.h"
 #include "program/check.h"
 #include "program/emit.h"
@@ -22,8 +23,8 @@ PieceId root_of(const Program& program, PieceId id) {
 
 // Lets an output take over the bytes of an input that is used here for the last time, where the op allows it.
 void share_in_place(const Graph& graph, Program& program) {
-  std::vector<bool> bound(program.pieces.size(), false);
-  for (const Binding& binding : program.inputs) bound[static_cast<std::size_t>(binding.piece.index)] = true;
+  IdVector<PieceId, bool> bound(std::ssize(program.pieces));
+  for (const Binding& binding : program.inputs) bound[binding.piece] = true;
   std::size_t loop = 0;
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
@@ -46,7 +47,7 @@ void share_in_place(const Graph& graph, Program& program) {
       const bool fits =
           read.holds == write.holds && read.box == read.holds && write.box == write.holds && source.bytes == target.bytes;
       return ends_here && fits && !next_iteration_reads && !source.persistent && !target.persistent && !target.shares &&
-             !bound[static_cast<std::size_t>(read.piece.index)];
+             !bound[read.piece];
     };
     for (const InPlacePair& pair : in_place_pairs({graph, graph.op(instruction.op)}, may))  // updates: those of windows
       program.piece(to(pair).piece).shares = from(pair).piece;
@@ -89,13 +90,11 @@ std::int64_t place_in(const PersistentLayout& layout, const Graph& graph, const 
 // budgets.
 std::optional<Refusal> assign_offsets(const Graph& graph, Program& program, const LowerOptions& options) {
   const std::int64_t margin = options.canary_bytes == 0 ? 0 : align_up(options.canary_bytes, kAlignment);
-  std::vector<std::int32_t> last(program.pieces.size());  // of the whole in-place chain, at its root
-  for (std::size_t p = program.pieces.size(); p-- > 0;) {
-    last[p] = std::max(last[p], program.pieces[p].last);
-    if (const PieceId parent = program.pieces[p].shares) {
-      std::int32_t& up = last[static_cast<std::size_t>(parent.index)];
-      up = std::max(up, last[p]);
-    }
+  IdVector<PieceId, std::int32_t> last(std::ssize(program.pieces));  // of the whole in-place chain, at its root
+  for (std::int64_t p = last.size(); p-- > 0;) {
+    const PieceId id(p);
+    last[id] = std::max(last[id], program.piece(id).last);
+    if (const PieceId parent = program.piece(id).shares) last[parent] = std::max(last[parent], last[id]);
   }
   for (const Tier tier : kTiers) {
     const std::int64_t budget = options.budgets[tier];
@@ -115,7 +114,7 @@ std::optional<Refusal> assign_offsets(const Graph& graph, Program& program, cons
         piece.offset = 0;
         continue;
       }
-      lives.push_back({piece.bytes + 2 * margin, piece.first, last[p]});
+      lives.push_back({piece.bytes + 2 * margin, piece.first, last[PieceId(static_cast<std::int64_t>(p))]});
       owners.push_back(p);
     }
     if (options.layout) base = std::max(base, options.layout->end[tier]);

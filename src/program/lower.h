@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "base/id_vector.h"
 #include "outsize/budget.h"
 #include "program/program.h"
 
@@ -12,7 +13,7 @@ struct LowerOptions {
   // The workspace a call needs on the backend.
   std::function<std::int64_t(const Call&)> workspace;
   // The workspace of each op's call on whole values, by op; nullptr: not known, `workspace` is asked.
-  const std::vector<std::int64_t>* whole_workspace = nullptr;
+  const IdVector<OpId, std::int64_t>* whole_workspace = nullptr;
   Budgets budgets = kNoLimits;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
   bool loops = true;              // roll repeating tiles into loops

@@ -47,12 +47,13 @@ TEST_P(Recomputed, ACacheIsBetweenHoldingAllAndHoldingNothing) {
   const PlanRequest request{.graph = graph, .profile = profile_, .storage = backend_->storage()};
   const OpCosts costs = costs_of(request);
   // Everything that forward makes.
-  const std::vector<bool> dropped(static_cast<std::size_t>(graph.value_count()), true);
+  const IdVector<ValueId, bool> dropped(graph.value_count(), true);
   RecomputeCache cache;
   std::int64_t all = 0;
   for (const Value& value : graph.values()) {
-    cache.bytes.push_back(stored_bytes(request.storage, value.type, value.type.shape));
-    all += cache.bytes.back();
+    const std::int64_t bytes = stored_bytes(request.storage, value.type, value.type.shape);
+    cache.bytes.push_back(bytes);
+    all += bytes;
   }
   const auto peak = [&](const Runs& runs) {
     const std::vector<std::int64_t> bytes = lives_of(request, costs, runs).bytes();

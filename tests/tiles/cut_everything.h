@@ -15,7 +15,7 @@ enum class Form : std::uint8_t { gathered, pushed, shared };
 // or tokens.
 // Whatever can wait in host memory does. Passes that cannot be pushed, or not from rows, are gathered.
 inline Plan cut_everything(const Graph& graph, Form form, Cut cut) {
-  Tiling tiling{{}, std::vector<bool>(static_cast<std::size_t>(graph.value_count())), {}};
+  Tiling tiling{{}, IdVector<ValueId, bool>(graph.value_count()), {}};
   for (std::int64_t op = 0; op < graph.op_count(); ++op) tiling.tiled.push_back(can_tile(graph, OpId(op), cut));
   tiling.stored = stored_in_phase(graph, tiling);
   Plan plan = plan_of(graph, tiling, "test");

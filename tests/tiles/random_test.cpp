@@ -61,7 +61,7 @@ class Case {
       split_weights(graph, plan, weights);
     }
     for (auto& [value, home] : plan.home) home = static_cast<Tier>(below(3));
-    const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
+    const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
     for (std::size_t p = 0; p < plan.passes.size(); ++p) form(graph, plan, p, later[p]);
     for (ValueId value : streamable(graph, plan, later)) plan.home[value] = home(graph, value);
     return plan;
@@ -92,13 +92,13 @@ class Case {
       tiling.tiled.push_back(chosen && can_tile(graph, OpId(o), cut_));
     }
     const std::int64_t cuts = one_in(2) ? 0 : below(4) + 1, stored = below(6);
-    tiling.stored.resize(static_cast<std::size_t>(graph.value_count()));
+    tiling.stored.resize(graph.value_count());
     for (std::int64_t v = 0; v < graph.value_count(); ++v) {
       tiling.cuts.push_back(cuts > 0 && below(cuts + 1) == 0);
-      tiling.stored[static_cast<std::size_t>(v)] = stored == 1                ? Stored::always
-                                                   : stored == 2 && one_in(2) ? Stored::always
-                                                   : stored == 3              ? static_cast<Stored>(below(4))
-                                                                              : Stored::never;
+      tiling.stored[ValueId(v)] = stored == 1                ? Stored::always
+                                  : stored == 2 && one_in(2) ? Stored::always
+                                  : stored == 3              ? static_cast<Stored>(below(4))
+                                                             : Stored::never;
     }
     if (stored >= 4) tiling.stored = stored_in_phase(graph, tiling, static_cast<Stored>(below(4)));
     return tiling;
@@ -126,7 +126,7 @@ class Case {
     }
   }
 
-  void form(const Graph& graph, Plan& plan, std::size_t p, const std::vector<bool>& later) {
+  void form(const Graph& graph, Plan& plan, std::size_t p, const IdVector<ValueId, bool>& later) {
     Pass& pass = plan.passes[p];
     const bool of_weights = weight_dim(graph, plan, pass) >= 0;
     const std::int64_t kind = of_weights ? 0 : below(7);
@@ -171,7 +171,7 @@ class Case {
   }
 
   // Whether the pass can be tiled so; if so, it is.
-  bool take(const Graph& graph, const std::string& name, Pass tried, const std::vector<bool>& later, Pass& pass) {
+  bool take(const Graph& graph, const std::string& name, Pass tried, const IdVector<ValueId, bool>& later, Pass& pass) {
     Count& count = counts_[name];
     ++count.asked;
     try {

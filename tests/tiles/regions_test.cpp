@@ -63,8 +63,8 @@ output loss
                                                              "up.graph"),
                                                  {});
   const Graph& graph = training.graph;
-  const auto values = static_cast<std::size_t>(graph.value_count());
-  Tiling tiling{{}, std::vector<bool>(values), std::vector<Stored>(values, Stored::never)};
+  const std::int64_t values = graph.value_count();
+  Tiling tiling{{}, IdVector<ValueId, bool>(values), IdVector<ValueId, Stored>(values, Stored::never)};
   for (std::int64_t op = 0; op < graph.op_count(); ++op) tiling.tiled.push_back(can_tile(graph, OpId(op), Cut::space));
   const Plan plan = plan_of(graph, tiling, "test");
   ASSERT_EQ(plan.passes.size(), 1U);

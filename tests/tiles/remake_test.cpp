@@ -125,13 +125,14 @@ TEST(Indices, AreStoredInsteadOfWhatPoolsRead) {
   const std::unique_ptr<Backend> backend = make_backend("reference", 2);
   const Profile profile{find_device("cpu"), {}};
   const PlanRequest request{.graph = graph, .profile = profile, .storage = backend->storage()};
-  std::vector<bool> tiled, cuts(static_cast<std::size_t>(graph.value_count()), false);
+  IdVector<OpId, bool> tiled;
+  IdVector<ValueId, bool> cuts(graph.value_count());
   std::vector<OpId> once;  // pools, and the convolutions before them
   for (std::int64_t o = 0; o < graph.op_count(); ++o) {
     const Op& op = graph.op(OpId(o));
     tiled.push_back(can_tile(graph, OpId(o), Cut::space));
     if (op.def->kind() != "max_pool") continue;
-    cuts[static_cast<std::size_t>(op.outputs[0].index)] = true;
+    cuts[op.outputs[0]] = true;
     once.insert(once.end(), {OpId(o), graph.value(op.inputs[0]).producer});
   }
   ASSERT_EQ(once.size(), 10);

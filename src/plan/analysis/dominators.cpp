@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
+
 namespace outsize {
 
 namespace {
@@ -48,10 +50,10 @@ std::vector<std::int32_t> immediate_post_dominators(const Followers& followers) 
 
 ForwardOps forward_ops(const Graph& graph) {
   ForwardOps forward;
-  std::vector<std::int32_t> position(at(graph.op_count()), -1);
+  IdVector<OpId, std::int32_t> position(graph.op_count(), -1);
   for (std::int64_t o = 0; o < graph.op_count(); ++o) {
     if (graph.op(OpId(o)).phase != Phase::forward) continue;
-    position[at(o)] = static_cast<std::int32_t>(forward.ops.size());
+    position[OpId(o)] = static_cast<std::int32_t>(forward.ops.size());
     forward.ops.push_back(OpId(o));
   }
   forward.followers.resize(forward.ops.size());
@@ -59,7 +61,7 @@ ForwardOps forward_ops(const Graph& graph) {
     std::vector<std::int32_t>& followers = forward.followers[node];
     for (ValueId output : graph.op(forward.ops[node]).outputs)
       for (OpId reader : graph.value(output).consumers)
-        if (position[at(reader.index)] >= 0) followers.push_back(position[at(reader.index)]);
+        if (position[reader] >= 0) followers.push_back(position[reader]);
     std::sort(followers.begin(), followers.end());
     followers.erase(std::unique(followers.begin(), followers.end()), followers.end());
   }

@@ -16,18 +16,18 @@ std::vector<Group> groups_of(const Graph& graph) {
   std::vector<OpId> forward;
   for (OpId id : eager_order(graph))
     if (graph.op(id).phase == Phase::forward) forward.push_back(id);
-  std::vector<std::int64_t> position(at(graph.op_count()), -1);
-  for (std::size_t p = 0; p < forward.size(); ++p) position[at(forward[p].index)] = static_cast<std::int64_t>(p);
+  IdVector<OpId, std::int64_t> position(graph.op_count(), -1);
+  for (std::size_t p = 0; p < forward.size(); ++p) position[forward[p]] = static_cast<std::int64_t>(p);
 
   // How many values are made before a position and read at it or later, and the sum of their ids: of a single one, its id.
   std::vector<std::int64_t> count(forward.size() + 1, 0), ids(forward.size() + 1, 0);  // changes from one position to the next
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (value.persistent() || !is_float(value.type.dtype)) continue;
-    if (value.producer ? position[at(value.producer.index)] < 0 : value.name != "x") continue;
+    if (value.producer ? position[value.producer] < 0 : value.name != "x") continue;
     std::int64_t last = -1;
-    for (OpId reader : value.consumers) last = std::max(last, position[at(reader.index)]);
-    const std::int64_t from = value.producer ? position[at(value.producer.index)] : -1;
+    for (OpId reader : value.consumers) last = std::max(last, position[reader]);
+    const std::int64_t from = value.producer ? position[value.producer] : -1;
     if (last <= from) continue;
     ++count[at(from + 1)], --count[at(last + 1)];
     ids[at(from + 1)] += v, ids[at(last + 1)] -= v;
@@ -45,12 +45,12 @@ std::vector<Group> groups_of(const Graph& graph) {
     groups.back().forward.push_back(forward[p]);
   }
 
-  std::vector<std::size_t> group_of(at(graph.op_count()), 0);
+  IdVector<OpId, std::size_t> group_of(graph.op_count(), 0);
   for (std::size_t g = 0; g < groups.size(); ++g)
-    for (OpId id : groups[g].forward) group_of[at(id.index)] = g;
+    for (OpId id : groups[g].forward) group_of[id] = g;
   for (OpId id : eager_order(graph)) {
     const Op& op = graph.op(id);
-    if (op.phase == Phase::backward) groups[op.forward ? group_of[at(op.forward.index)] : 0].backward.push_back(id);
+    if (op.phase == Phase::backward) groups[op.forward ? group_of[op.forward] : 0].backward.push_back(id);
   }
   for (Group& group : groups)
     for (OpId id : group.forward)

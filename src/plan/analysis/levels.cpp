@@ -14,8 +14,8 @@ constexpr std::int64_t kBits = 64;
 
 LeveledGraph::LeveledGraph(const Graph& graph)
     : graph_(graph),
-      levels_(at(graph.op_count()), 1),
-      readers_(at(graph.op_count())),
+      levels_(graph.op_count(), 1),
+      readers_(graph.op_count()),
       words_(at((graph.op_count() + kBits - 1) / kBits)),
       ancestors_(at(graph.op_count()) * words_, 0) {
   for (std::int64_t i = 0; i < graph.op_count(); ++i) {
@@ -24,15 +24,15 @@ LeveledGraph::LeveledGraph(const Graph& graph)
       const OpId producer = graph.value(input).producer;
       // What an update makes is a variable's new value, which counts as the variable.
       if (!producer || graph.value(input).version_of) continue;
-      levels_[at(i)] = std::max(levels_[at(i)], levels_[at(producer.index)] + 1);
+      levels_[OpId(i)] = std::max(levels_[OpId(i)], levels_[producer] + 1);
       const std::uint64_t* other = ancestors_.data() + at(producer.index) * words_;
       for (std::size_t w = 0; w < words_; ++w) row[w] |= other[w];
       row[at(producer.index / kBits)] |= std::uint64_t{1} << (producer.index % kBits);
-      std::vector<OpId>& readers = readers_[at(producer.index)];
+      std::vector<OpId>& readers = readers_[producer];
       if (readers.empty() || readers.back() != OpId(i)) readers.push_back(OpId(i));
     }
-    by_level_.resize(std::max(by_level_.size(), at(levels_[at(i)]) + 1));
-    by_level_[at(levels_[at(i)])].push_back(OpId(i));
+    by_level_.resize(std::max(by_level_.size(), at(levels_[OpId(i)]) + 1));
+    by_level_[at(levels_[OpId(i)])].push_back(OpId(i));
   }
 }
 
@@ -49,9 +49,9 @@ OpId LeveledGraph::direct_order(OpId source, OpId target, std::int64_t lower, st
 }
 
 OpId LeveledGraph::chain_rule(OpId source, OpId target, std::int64_t lower, std::int64_t upper) const {
-  std::vector<OpId> open{source}, next;                     // S₁ and S₂
-  std::vector<bool> visited(at(graph_.op_count()), false);  // in either of them, or closed (S_c)
-  visited[at(source.index)] = true;
+  std::vector<OpId> open{source}, next;                    // S₁ and S₂
+  IdVector<OpId, bool> visited(graph_.op_count(), false);  // in either of them, or closed (S_c)
+  visited[source] = true;
   while (!open.empty()) {
     if (upper == 0 || lower > upper) return {};
     for (OpId op : open) {
@@ -59,8 +59,8 @@ OpId LeveledGraph::chain_rule(OpId source, OpId target, std::int64_t lower, std:
         const bool backward = graph_.op(reader).phase == Phase::backward;
         if (lower <= 0 && backward && level(reader) > level(source) && level(reader) < level(target) && reaches(reader, target))
           return reader;
-        if (graph_.op(reader).phase != Phase::forward || visited[at(reader.index)]) continue;
-        visited[at(reader.index)] = true;
+        if (graph_.op(reader).phase != Phase::forward || visited[reader]) continue;
+        visited[reader] = true;
         next.push_back(reader);
       }
     }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/graph.h"
 
 namespace outsize {
@@ -14,9 +15,9 @@ class LeveledGraph {
   explicit LeveledGraph(const Graph& graph);
 
   const Graph& graph() const { return graph_; }
-  std::int32_t level(OpId op) const { return levels_[static_cast<std::size_t>(op.index)]; }
+  std::int32_t level(OpId op) const { return levels_[op]; }
   // The ops that read what `op` makes, ascending.
-  const std::vector<OpId>& readers(OpId op) const { return readers_[static_cast<std::size_t>(op.index)]; }
+  const std::vector<OpId>& readers(OpId op) const { return readers_[op]; }
   // Whether a path leads from one op to another.
   bool reaches(OpId from, OpId to) const;
 
@@ -31,11 +32,11 @@ class LeveledGraph {
 
  private:
   const Graph& graph_;
-  std::vector<std::int32_t> levels_;         // by op
-  std::vector<std::vector<OpId>> by_level_;  // ascending
-  std::vector<std::vector<OpId>> readers_;   // by op
-  std::size_t words_ = 0;                    // of 64 bits, in a row of ancestors_
-  std::vector<std::uint64_t> ancestors_;     // by op, a row of one bit an op: whether that op reaches it
+  IdVector<OpId, std::int32_t> levels_;        // by op
+  std::vector<std::vector<OpId>> by_level_;    // ascending
+  IdVector<OpId, std::vector<OpId>> readers_;  // by op
+  std::size_t words_ = 0;                      // of 64 bits, in a row of ancestors_
+  std::vector<std::uint64_t> ancestors_;       // by op, a row of one bit an op: whether that op reaches it
 };
 
 }  // namespace outsize

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
@@ -9,8 +10,8 @@ namespace outsize {
 std::vector<OpId> eager_order(const Graph& graph) {
   // An update waits for its inputs' producers and for the other readers of what it replaces; what backward makes a single number
   // of (the norm of a gradient) waits for nothing but its inputs.
-  std::vector<int> missing(static_cast<std::size_t>(graph.op_count()), 0);
-  std::vector<std::vector<OpId>> wakes(static_cast<std::size_t>(graph.op_count()));
+  IdVector<OpId, int> missing(graph.op_count(), 0);
+  IdVector<OpId, std::vector<OpId>> wakes(graph.op_count());
   const auto eager = [&](OpId id) {
     const Op& op = graph.op(id);
     if (op.phase != Phase::backward) return op.phase == Phase::update;
@@ -27,8 +28,8 @@ std::vector<OpId> eager_order(const Graph& graph) {
     if (!eager(id)) continue;
     const Op& op = graph.op(id);
     const auto wait_for = [&](OpId other) {
-      ++missing[static_cast<std::size_t>(i)];
-      wakes[static_cast<std::size_t>(other.index)].push_back(id);
+      ++missing[OpId(i)];
+      wakes[other].push_back(id);
     };
     for (ValueId input : op.inputs)
       if (graph.value(input).producer) wait_for(graph.value(input).producer);
@@ -42,8 +43,8 @@ std::vector<OpId> eager_order(const Graph& graph) {
   const auto run = [&](OpId id) {
     order.push_back(id);
     for (std::size_t k = order.size() - 1; k < order.size(); ++k)  // what a run wakes may wake more
-      for (OpId next : wakes[static_cast<std::size_t>(order[k].index)])
-        if (--missing[static_cast<std::size_t>(next.index)] == 0) order.push_back(next);
+      for (OpId next : wakes[order[k]])
+        if (--missing[next] == 0) order.push_back(next);
   };
   for (std::int64_t i = 0; i < graph.op_count(); ++i)
     if (!eager(OpId(i)) || waits_for_nothing[static_cast<std::size_t>(i)]) run(OpId(i));

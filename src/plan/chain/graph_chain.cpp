@@ -8,12 +8,6 @@
 
 namespace outsize {
 
-namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 GraphChain chain_of(const PlanRequest& request) {
   const Graph& graph = request.graph;
   const std::vector<Group> groups = groups_of(graph);
@@ -23,16 +17,16 @@ GraphChain chain_of(const PlanRequest& request) {
   made.lives = lives_of(request, costs_of(request), runs);
 
   // The layer whose backward (or, for the others, forward) a run belongs to; updates belong to the run before them.
-  std::vector<std::size_t> layer_of(at(graph.op_count()), 0);
+  IdVector<OpId, std::size_t> layer_of(graph.op_count(), 0);
   for (std::size_t g = 0; g < layers; ++g) {
-    for (OpId id : groups[g].forward) layer_of[at(id.index)] = g;
-    for (OpId id : groups[g].backward) layer_of[at(id.index)] = g;
+    for (OpId id : groups[g].forward) layer_of[id] = g;
+    for (OpId id : groups[g].backward) layer_of[id] = g;
   }
-  std::vector<std::size_t> x_of(at(graph.value_count()), layers + 2);  // by value: the i of its x_i
-  if (layers > 0 && groups[0].input) x_of[at(groups[0].input.index)] = 0;
+  IdVector<ValueId, std::size_t> x_of(graph.value_count(), layers + 2);  // by value: the i of its x_i
+  if (layers > 0 && groups[0].input) x_of[groups[0].input] = 0;
   for (std::size_t g = 0; g < layers; ++g) {
-    for (ValueId saved : groups[g].saved) x_of[at(saved.index)] = g + 1;
-    if (groups[g].output) x_of[at(groups[g].output.index)] = g + 1;
+    for (ValueId saved : groups[g].saved) x_of[saved] = g + 1;
+    if (groups[g].output) x_of[groups[g].output] = g + 1;
   }
 
   Chain& chain = made.chain;
@@ -43,14 +37,14 @@ GraphChain chain_of(const PlanRequest& request) {
   chain.x.assign(layers + 1, 0);
   chain.y.assign(layers + 1, 0);
   for (const Life& life : made.lives.all) {
-    const std::size_t i = x_of[at(life.value.index)];
+    const std::size_t i = x_of[life.value];
     if (i <= layers) chain.x[i] += life.bytes;
   }
   // y_i is the gradient of what leads into layer i, as large as that.
-  std::vector<std::int64_t> bytes_of(at(graph.value_count()), 0);
-  for (const Life& life : made.lives.all) bytes_of[at(life.value.index)] = life.bytes;
+  IdVector<ValueId, std::int64_t> bytes_of(graph.value_count(), 0);
+  for (const Life& life : made.lives.all) bytes_of[life.value] = life.bytes;
   for (std::size_t g = 0; g < layers; ++g)
-    if (groups[g].output) chain.y[g + 1] = bytes_of[at(groups[g].output.index)];
+    if (groups[g].output) chain.y[g + 1] = bytes_of[groups[g].output];
 
   made.fixed = made.lives.persistent;
   std::vector<std::int64_t> sums(layers + 1);  // of x_0 … x_i
@@ -63,7 +57,7 @@ GraphChain chain_of(const PlanRequest& request) {
   for (std::size_t p = 0; p < runs.size(); ++p) {
     const Op& op = graph.op(runs[p]);
     if (op.phase != Phase::update) {
-      layer = layer_of[at(runs[p].index)];
+      layer = layer_of[runs[p]];
       backward = op.phase == Phase::backward;
     }
     (backward ? chain.backward : chain.forward)[layer] += made.lives.seconds[p];

@@ -37,8 +37,8 @@ constexpr std::int64_t kTried = 48;
 
 // Everything that forward makes but the values between `segments` equal runs of groups, and all of the last one, which backward
 // begins with at once.
-std::vector<bool> dropped_by(const Graph& graph, const std::vector<Group>& groups, std::int64_t segments) {
-  std::vector<bool> dropped(static_cast<std::size_t>(graph.value_count()), false);
+IdVector<ValueId, bool> dropped_by(const Graph& graph, const std::vector<Group>& groups, std::int64_t segments) {
+  IdVector<ValueId, bool> dropped(graph.value_count(), false);
   const auto count = static_cast<std::int64_t>(groups.size());
   const std::int64_t last = (segments - 1) * count / segments;
   for (std::int64_t g = 0; g < last; ++g) {
@@ -46,13 +46,12 @@ std::vector<bool> dropped_by(const Graph& graph, const std::vector<Group>& group
     for (OpId id : group.forward)
       for (ValueId output : graph.op(id).outputs)
         // Statistics are small, and to make them again would take another pass over what they are of.
-        dropped[static_cast<std::size_t>(output.index)] = graph.value(output).role != Role::statistic;
+        dropped[output] = graph.value(output).role != Role::statistic;
   }
   for (std::int64_t s = 1; s < segments; ++s) {
     const std::int64_t boundary = s * count / segments;
     if (boundary == 0) continue;
-    if (const ValueId kept = groups[static_cast<std::size_t>(boundary - 1)].output)
-      dropped[static_cast<std::size_t>(kept.index)] = false;
+    if (const ValueId kept = groups[static_cast<std::size_t>(boundary - 1)].output) dropped[kept] = false;
   }
   return dropped;
 }
@@ -68,8 +67,8 @@ enum class Insides : std::uint8_t {
 class CheckpointChain {
  public:
   CheckpointChain(const Graph& graph, const OpCosts& costs, const std::vector<Group>& groups, const GraphChain& of, Insides insides)
-      : graph_(graph), costs_(costs), groups_(groups), of_(of), insides_(insides), bytes_(at(graph.value_count()), 0) {
-    for (const Life& life : of_.lives.all) bytes_[at(life.value.index)] = life.bytes;
+      : graph_(graph), costs_(costs), groups_(groups), of_(of), insides_(insides), bytes_(graph.value_count(), 0) {
+    for (const Life& life : of_.lives.all) bytes_[life.value] = life.bytes;
     chain_.x.push_back(of_.chain.x[0]);
     chain_.y.push_back(of_.chain.y[0]);
     const std::size_t parts = std::min(groups_.size(), kMostGroups);
@@ -139,24 +138,23 @@ class CheckpointChain {
 
   std::int64_t bytes_of(const std::vector<ValueId>& values) const {
     std::int64_t sum = 0;
-    for (ValueId value : values) sum += bytes_[at(value.index)];
+    for (ValueId value : values) sum += bytes_[value];
     return sum;
   }
 
   // Of the ops that `inside` needs, and of the others. Statistics are not made again.
   std::pair<double, double> seconds(std::size_t first, std::size_t last, const std::vector<ValueId>& inside) const {
-    std::vector<bool> needed(at(graph_.value_count()), false);
-    for (ValueId value : inside) needed[at(value.index)] = true;
+    IdVector<ValueId, bool> needed(graph_.value_count(), false);
+    for (ValueId value : inside) needed[value] = true;
     std::pair<double, double> sums;
     for (std::size_t g = last; g-- > first;)
       for (std::size_t k = groups_[g].forward.size(); k-- > 0;) {
         const OpId id = groups_[g].forward[k];
         const Op& op = graph_.op(id);
-        const bool counts =
-            std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId output) { return needed[at(output.index)]; });
-        (counts ? sums.first : sums.second) += costs_.seconds[at(id.index)];
+        const bool counts = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId output) { return needed[output]; });
+        (counts ? sums.first : sums.second) += costs_.seconds[id];
         if (counts)
-          for (ValueId input : op.inputs) needed[at(input.index)] = graph_.value(input).role != Role::statistic;
+          for (ValueId input : op.inputs) needed[input] = graph_.value(input).role != Role::statistic;
       }
     return sums;
   }
@@ -166,7 +164,7 @@ class CheckpointChain {
   const std::vector<Group>& groups_;
   const GraphChain& of_;
   Insides insides_;
-  std::vector<std::int64_t> bytes_;  // by value
+  IdVector<ValueId, std::int64_t> bytes_;  // by value
   Chain chain_;
   std::vector<RecomputeLayer> layers_;
 };

@@ -14,13 +14,11 @@ Planned<Plan> plan_fairscale(const PlanRequest& request) {
   for (const Value& value : graph.values()) choice.away.push_back(value.persistent() && !value.producer);
   choice.on_host = host_updates(request, choice.away);
   const Lives lives = lives_of(request, costs_of(request), runs, choice.on_host);
-  std::vector<bool> between(static_cast<std::size_t>(graph.value_count()), false);
+  IdVector<ValueId, bool> between(graph.value_count(), false);
   for (const Group& group : groups_of(graph))
-    if (group.output) between[static_cast<std::size_t>(group.output.index)] = true;
+    if (group.output) between[group.output] = true;
   choice.swaps = activation_gaps(lives);
-  std::erase_if(choice.swaps, [&](const Swap& swap) {
-    return !between[static_cast<std::size_t>(lives.all[static_cast<std::size_t>(swap.life)].value.index)];
-  });
+  std::erase_if(choice.swaps, [&](const Swap& swap) { return !between[lives.all[static_cast<std::size_t>(swap.life)].value]; });
   return spill_plan(request, "fairscale", lives, std::move(choice));
 }
 

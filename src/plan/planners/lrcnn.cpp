@@ -198,10 +198,10 @@ namespace {
 class PassRows {
  public:
   PassRows(const Graph& graph, TiledChoice::Halo halo)
-      : graph_(graph), halo_(halo), groups_(groups_of(graph)), group_of_(at(graph.op_count()), -1) {
+      : graph_(graph), halo_(halo), groups_(groups_of(graph)), group_of_(graph.op_count(), -1) {
     for (std::size_t g = 0; g < groups_.size(); ++g)
       for (const std::vector<OpId>* ops : {&groups_[g].forward, &groups_[g].backward})
-        for (const OpId op : *ops) group_of_[at(op.index)] = static_cast<std::int64_t>(g);
+        for (const OpId op : *ops) group_of_[op] = static_cast<std::int64_t>(g);
   }
 
   // The stated bound: more rows do not serve.
@@ -230,9 +230,9 @@ class PassRows {
   const Layers& layers_of(const Pass& pass) {
     std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = -1;
     for (const OpId op : pass.ops) {
-      if (group_of_[at(op.index)] < 0) continue;
-      first = std::min(first, group_of_[at(op.index)]);
-      last = std::max(last, group_of_[at(op.index)]);
+      if (group_of_[op] < 0) continue;
+      first = std::min(first, group_of_[op]);
+      last = std::max(last, group_of_[op]);
     }
     const auto [known, is_new] = known_.try_emplace({first, last});
     Layers& layers = known->second;
@@ -247,7 +247,7 @@ class PassRows {
   const Graph& graph_;
   const TiledChoice::Halo halo_;
   const std::vector<Group> groups_;
-  std::vector<std::int64_t> group_of_;                             // by op; −1: none
+  IdVector<OpId, std::int64_t> group_of_;                          // by op; −1: none
   std::map<std::pair<std::int64_t, std::int64_t>, Layers> known_;  // by first and last group
 };
 

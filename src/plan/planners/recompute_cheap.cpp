@@ -21,39 +21,38 @@ struct Uses {
 Planned<Plan> plan_recompute_cheap(const PlanRequest& request) {
   const Graph& graph = request.graph;
   const std::vector<OpId> order = eager_order(graph);
-  std::vector<Uses> uses(static_cast<std::size_t>(graph.value_count()));
+  IdVector<ValueId, Uses> uses(graph.value_count());
   for (std::size_t at = 0; at < order.size(); ++at) {
     const Op& op = graph.op(order[at]);
     for (ValueId input : op.inputs) {
-      Uses& use = uses[static_cast<std::size_t>(input.index)];
+      Uses& use = uses[input];
       use.last = static_cast<std::int64_t>(at);
       if (op.phase != Phase::backward) use.last_forward = static_cast<std::int64_t>(at);
       if (op.phase == Phase::backward && use.first_backward == kNever) use.first_backward = static_cast<std::int64_t>(at);
     }
   }
 
-  std::vector<bool> dropped(static_cast<std::size_t>(graph.value_count()), false);
+  IdVector<ValueId, bool> dropped(graph.value_count(), false);
   std::vector<std::vector<ValueId>> drop_after(order.size());
   std::vector<std::vector<OpId>> again_before(order.size());
   for (std::size_t at = 0; at < order.size(); ++at) {
     const Op& op = graph.op(order[at]);
     const OpSite site{graph, op};
     if (op.phase != Phase::forward || op.outputs.size() != 1 || !op.def->cheap(site) || graph.is_output(op.outputs[0])) continue;
-    const Uses& use = uses[static_cast<std::size_t>(op.outputs[0].index)];
+    const Uses& use = uses[op.outputs[0]];
     if (use.first_backward == kNever || use.last_forward == kNever || use.last_forward >= use.first_backward) continue;
     const bool inputs_stay = std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
       const Value& value = graph.value(input);
       if (value.persistent() || value.role == Role::input) return true;
-      return !dropped[static_cast<std::size_t>(input.index)] &&
-             uses[static_cast<std::size_t>(input.index)].last >= use.first_backward;
+      return !dropped[input] && uses[input].last >= use.first_backward;
     });
     // An update of an input (a parameter) must not come between.
     const bool inputs_same = std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
-      return graph.value(input).persistent() && uses[static_cast<std::size_t>(input.index)].last < use.first_backward &&
-             graph.op(order[static_cast<std::size_t>(uses[static_cast<std::size_t>(input.index)].last)]).phase == Phase::update;
+      return graph.value(input).persistent() && uses[input].last < use.first_backward &&
+             graph.op(order[static_cast<std::size_t>(uses[input].last)]).phase == Phase::update;
     });
     if (!inputs_stay || !inputs_same) continue;
-    dropped[static_cast<std::size_t>(op.outputs[0].index)] = true;
+    dropped[op.outputs[0]] = true;
     drop_after[static_cast<std::size_t>(use.last_forward)].push_back(op.outputs[0]);
     again_before[static_cast<std::size_t>(use.first_backward)].push_back(order[at]);
   }

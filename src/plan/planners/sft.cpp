@@ -45,7 +45,7 @@ class SftPlanner {
         graph_(request.graph),
         forward_(forward_ops(graph_)),
         tiles_(request.options.has(kSftTiles) ? request.options.integer(kSftTiles) : 0),
-        segment_of_(at(graph_.op_count()), -1) {
+        segment_of_(graph_.op_count(), -1) {
     for (const OpId id : forward_.ops) {
       std::int64_t bytes = 0;
       for (const ValueId output : graph_.op(id).outputs) bytes += bytes_of(output);
@@ -123,7 +123,7 @@ class SftPlanner {
       Segment segment;
       for (std::int32_t node = range.first; node <= range.last; ++node) {
         segment.ops.push_back(forward_.ops[at(node)]);
-        segment_of_[at(forward_.ops[at(node)].index)] = static_cast<std::int32_t>(segments_.size());
+        segment_of_[forward_.ops[at(node)]] = static_cast<std::int32_t>(segments_.size());
       }
       segment.nodes = tile_graph(graph_, segment.ops);
       for (const std::int32_t dim : ft_dims(segment.nodes)) {
@@ -138,14 +138,15 @@ class SftPlanner {
 
   // Segments run in passes, forward and backward, and their ends are stored.
   Tiling tiling_of_segments(Remake remake) const {
-    std::vector<bool> tiled, cuts(at(graph_.value_count()), false);
+    IdVector<OpId, bool> tiled;
+    IdVector<ValueId, bool> cuts(graph_.value_count());
     for (std::int64_t o = 0; o < graph_.op_count(); ++o) {
       const Op& op = graph_.op(OpId(o));
       const OpId of = op.phase == Phase::backward ? op.forward : OpId(o);
-      tiled.push_back(op.phase != Phase::update && of && segment_of_[at(of.index)] >= 0 && can_tile(graph_, OpId(o), Cut::space));
+      tiled.push_back(op.phase != Phase::update && of && segment_of_[of] >= 0 && can_tile(graph_, OpId(o), Cut::space));
     }
     for (const Segment& segment : segments_)
-      for (const ValueId output : graph_.op(segment.ops.back()).outputs) cuts[at(output.index)] = true;
+      for (const ValueId output : graph_.op(segment.ops.back()).outputs) cuts[output] = true;
     return tiling_of(request_, std::move(tiled), std::move(cuts), remake);
   }
 
@@ -172,7 +173,7 @@ class SftPlanner {
   const Segment* segment_of(const Pass& pass) const {
     for (const OpId id : pass.ops) {
       const OpId of = graph_.op(id).forward ? graph_.op(id).forward : id;
-      if (segment_of_[at(of.index)] >= 0) return &segments_[at(segment_of_[at(of.index)])];
+      if (segment_of_[of] >= 0) return &segments_[at(segment_of_[of])];
     }
     return nullptr;
   }
@@ -234,12 +235,12 @@ class SftPlanner {
 
   // The ops of a segment that a pass runs.
   Segment part_of(const Segment& segment, const Pass& pass) const {
-    std::vector<bool> here(at(graph_.op_count()), false);
-    for (const OpId id : pass.ops) here[at(id.index)] = true;
+    IdVector<OpId, bool> here(graph_.op_count(), false);
+    for (const OpId id : pass.ops) here[id] = true;
     Segment part{.space = segment.space, .samples = segment.samples};
     std::vector<std::int32_t> number(segment.ops.size(), TileInput::kOutside);
     for (std::size_t n = 0; n < segment.ops.size(); ++n) {
-      if (!here[at(segment.ops[n].index)]) continue;
+      if (!here[segment.ops[n]]) continue;
       number[n] = static_cast<std::int32_t>(part.ops.size());
       part.ops.push_back(segment.ops[n]);
       part.nodes.push_back(segment.nodes[n]);
@@ -252,10 +253,10 @@ class SftPlanner {
   // The bytes that a tile in the middle must hold where forward has been made again and backward begins, by Listing 4: less than
   // this no pass takes that runs these ops of the segment.
   std::int64_t held_for_backward(const Segment& segment, const Pass& pass, const Dims& shape, std::int64_t tiles) const {
-    std::vector<bool> read(at(graph_.value_count()), false);
+    IdVector<ValueId, bool> read(graph_.value_count(), false);
     for (const OpId id : pass.ops)
       if (graph_.op(id).phase == Phase::backward)
-        for (const ValueId input : graph_.op(id).inputs) read[at(input.index)] = true;
+        for (const ValueId input : graph_.op(id).inputs) read[input] = true;
     std::vector<std::vector<bool>> divided;
     for (const TileNode& node : segment.nodes) {
       divided.emplace_back(node.iterations.size(), false);
@@ -267,7 +268,7 @@ class SftPlanner {
     for (std::size_t n = 0; n < segment.nodes.size(); ++n) {
       if (segment.nodes[n].combines) continue;
       for (const ValueId output : graph_.op(segment.ops[n]).outputs) {
-        if (!read[at(output.index)]) continue;
+        if (!read[output]) continue;
         const ValueType& type = graph_.value(output).type;
         if (type.shape != graph_.value(graph_.op(segment.ops[n]).outputs[0]).type.shape) continue;
         Dims part = type.shape;
@@ -285,7 +286,7 @@ class SftPlanner {
   const std::int64_t tiles_;        // as the user gave them; 0: as few as fit
   std::vector<std::int64_t> made_;  // bytes, by op of forward
   std::vector<Segment> segments_;
-  std::vector<std::int32_t> segment_of_;  // by op; −1: none
+  IdVector<OpId, std::int32_t> segment_of_;  // by op; −1: none
   std::optional<TiledPlan> fastest_;
   std::int64_t fastest_capacity_ = 0;
   TiledChoice::Stream fastest_stream_ = TiledChoice::Stream::none;

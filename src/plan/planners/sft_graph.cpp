@@ -4,6 +4,7 @@
 #include <queue>
 #include <set>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
@@ -196,15 +197,15 @@ Interval TileWindow::range(Interval of) const {
 
 TileGraph tile_graph(const Graph& graph, std::span<const OpId> ops) {
   TileGraph nodes;
-  std::vector<std::int32_t> makers(at(graph.value_count()), TileInput::kOutside);
+  IdVector<ValueId, std::int32_t> makers(graph.value_count(), TileInput::kOutside);
   for (const OpId id : ops) {
     const OpSite site{graph, graph.op(id)};
     std::vector<int> inputs;
     for (int i = 0; i < site.inputs(); ++i)
       if (!graph.value(site.op.inputs[at(i)]).persistent()) inputs.push_back(i);
     TileNode node = site.op.def->can_gather(site) ? gathering_node(site, inputs) : reducing_node(site, inputs);
-    for (std::size_t k = 0; k < inputs.size(); ++k) node.inputs[k].source = makers[at(site.op.inputs[at(inputs[k])].index)];
-    for (const ValueId output : site.op.outputs) makers[at(output.index)] = static_cast<std::int32_t>(nodes.size());
+    for (std::size_t k = 0; k < inputs.size(); ++k) node.inputs[k].source = makers[site.op.inputs[at(inputs[k])]];
+    for (const ValueId output : site.op.outputs) makers[output] = static_cast<std::int32_t>(nodes.size());
     nodes.push_back(std::move(node));
   }
   return nodes;

@@ -31,7 +31,7 @@ Planned<Plan> superneurons(const PlanRequest& request, const OpCosts& costs, con
 }
 
 // Holds as much of what is made again as fits, from nothing on; refused where not even that fits.
-Planned<Plan> with_largest_cache(const PlanRequest& request, const OpCosts& costs, const std::vector<bool>& cheap) {
+Planned<Plan> with_largest_cache(const PlanRequest& request, const OpCosts& costs, const IdVector<ValueId, bool>& cheap) {
   const Graph& graph = request.graph;
   Planned<Plan> best = superneurons(request, costs, with_recomputation(graph, cheap, Again::remade));
   if (!best) return best;
@@ -39,7 +39,7 @@ Planned<Plan> with_largest_cache(const PlanRequest& request, const OpCosts& cost
   std::int64_t fits = 0, too_much = 0;  // bytes of the cache
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     cache.bytes.push_back(packed_bytes(request, ValueId(v)));
-    if (cheap[static_cast<std::size_t>(v)]) too_much += cache.bytes.back();
+    if (cheap[ValueId(v)]) too_much += cache.bytes[ValueId(v)];
   }
   for (int step = 0; step < kHalvings; ++step) {
     cache.capacity = fits + (too_much - fits) / 2;
@@ -54,7 +54,7 @@ Planned<Plan> with_largest_cache(const PlanRequest& request, const OpCosts& cost
 
 Planned<Plan> plan_superneurons(const PlanRequest& request) {
   const Graph& graph = request.graph;
-  std::vector<bool> cheap(static_cast<std::size_t>(graph.value_count()), false);
+  IdVector<ValueId, bool> cheap(graph.value_count(), false);
   // Where branches join, the result is a checkpoint: to make it again would take both branches back to where they parted.
   const auto joins = [&](const Op& op) {
     return std::count_if(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
@@ -66,7 +66,7 @@ Planned<Plan> plan_superneurons(const PlanRequest& request) {
     if (op.phase == Phase::forward && op.def->cheap({graph, op}) && !joins(op))
       for (ValueId output : op.outputs)
         // Statistics are small, and to make them again would take another pass over what they are of.
-        if (graph.value(output).role != Role::statistic) cheap[static_cast<std::size_t>(output.index)] = true;
+        if (graph.value(output).role != Role::statistic) cheap[output] = true;
   const OpCosts costs = costs_of(request);
   if (request.options.has(kSuperneuronsRecompute)) {
     const bool speed = request.options.word(kSuperneuronsRecompute) == "speed";

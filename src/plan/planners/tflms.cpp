@@ -136,9 +136,9 @@ class Rewriter {
         runs_(eager_order(request.graph)),
         lives_(lives_of(request, costs_of(request), runs_)),
         levels_(request.graph),
-        run_of_(at(request.graph.op_count()), 0),
+        run_of_(request.graph.op_count(), 0),
         starts_(runs_.size() + 1, 0.0) {
-    for (std::size_t p = 0; p < runs_.size(); ++p) run_of_[at(runs_[p].index)] = static_cast<std::int32_t>(p);
+    for (std::size_t p = 0; p < runs_.size(); ++p) run_of_[runs_[p]] = static_cast<std::int32_t>(p);
     std::partial_sum(lives_.seconds.begin(), lives_.seconds.end(), starts_.begin() + 1);
     find_tensors();
   }
@@ -192,10 +192,10 @@ class Rewriter {
     const std::vector<bool> scope = sets.in_scopes(kStartingScope), named = sets.named(kStartingOps);
     const bool given = request_.options.has(kStartingScope) || request_.options.has(kStartingOps);
     std::vector<OpId> order;
-    std::vector<bool> visited(at(graph_.op_count()), false);
+    IdVector<OpId, bool> visited(graph_.op_count(), false);
     const auto visit = [&](OpId id) {
-      if (!forward(id) || visited[at(id.index)]) return;
-      visited[at(id.index)] = true;
+      if (!forward(id) || visited[id]) return;
+      visited[id] = true;
       order.push_back(id);
     };
     for (std::int64_t i = 0; i < graph_.op_count(); ++i) {
@@ -216,14 +216,14 @@ class Rewriter {
     const std::vector<bool> excl_scopes = sets.in_scopes(kExclScopes), excl_types = sets.of_types(kExclTypes);
     const std::vector<bool> incl_scopes = sets.in_scopes(kInclScopes), incl_types = sets.of_types(kInclTypes);
     const bool chosen = options.has(kInclScopes) || options.has(kInclTypes);
-    std::vector<std::int32_t> life_of(at(graph_.value_count()), -1);
-    for (std::size_t k = 0; k < lives_.all.size(); ++k) life_of[at(lives_.all[k].value.index)] = static_cast<std::int32_t>(k);
+    IdVector<ValueId, std::int32_t> life_of(graph_.value_count(), -1);
+    for (std::size_t k = 0; k < lives_.all.size(); ++k) life_of[lives_.all[k].value] = static_cast<std::int32_t>(k);
     for (OpId op : reachable()) {
       const std::size_t i = at(op.index);
       if (excl_scopes[i] || excl_types[i] || (chosen && !incl_scopes[i] && !incl_types[i])) continue;
       for (ValueId value : graph_.op(op).outputs) {
-        if (life_of[at(value.index)] < 0 || graph_.is_output(value)) continue;
-        Tensor tensor = tensor_of(op, life_of[at(value.index)]);
+        if (life_of[value] < 0 || graph_.is_output(value)) continue;
+        Tensor tensor = tensor_of(op, life_of[value]);
         if (!tensor.arrivals.empty()) tensors_.push_back(std::move(tensor));
       }
     }
@@ -263,7 +263,7 @@ class Rewriter {
       for (const Arrival& arrival : tensor.arrivals) {
         const OpId control = direct || arrival.branch ? levels_.direct_order(tensor.source, arrival.target, lower, upper)
                                                       : levels_.chain_rule(tensor.source, arrival.target, lower, upper);
-        in.back().push_back(control ? run_of_[at(control.index)] + 1 : arrival.runs.front());
+        in.back().push_back(control ? run_of_[control] + 1 : arrival.runs.front());
       }
     }
     return in;
@@ -327,9 +327,9 @@ class Rewriter {
   Runs runs_;
   Lives lives_;
   LeveledGraph levels_;
-  std::vector<std::int32_t> run_of_;  // by op
-  std::vector<double> starts_;        // of each run, if none ever waited
-  std::vector<Tensor> tensors_;       // breadth first
+  IdVector<OpId, std::int32_t> run_of_;  // by op
+  std::vector<double> starts_;           // of each run, if none ever waited
+  std::vector<Tensor> tensors_;          // breadth first
 };
 
 }  // namespace

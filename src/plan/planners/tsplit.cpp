@@ -53,9 +53,9 @@ struct Rules {
 struct Realised {
   SpillChoice choice;
   Lives lives;
-  std::vector<std::int64_t> load;                         // bytes during each run
-  std::vector<std::vector<std::int32_t>> lives_of_value;  // by value
-  std::vector<std::vector<std::int32_t>> runs_of_op;      // by op
+  std::vector<std::int64_t> load;                               // bytes during each run
+  IdVector<ValueId, std::vector<std::int32_t>> lives_of_value;  // by value
+  IdVector<OpId, std::vector<std::int32_t>> runs_of_op;         // by op
 };
 
 class Tsplit {
@@ -68,7 +68,7 @@ class Tsplit {
         order_(depth_first_order(request.graph)),
         rules_(rules),
         limit_(limit),
-        config_(at(graph_.value_count())),
+        config_(graph_.value_count()),
         micro_(request) {}
 
   // Decides until everything fits. Returns whether it does.
@@ -93,7 +93,7 @@ class Tsplit {
       if (!open.empty()) {
         for (OpId op : open)
           for (ValueId output : graph_.op(op).outputs)
-            if (std::ranges::find(run.makes, output) == run.makes.end()) joined.choice.splits.streamed[at(output.index)] = false;
+            if (std::ranges::find(run.makes, output) == run.makes.end()) joined.choice.splits.streamed[output] = false;
         joined.choice.runs.push_back(open.back());
         joined.choice.splits.of_run.push_back(static_cast<std::int32_t>(joined.choice.splits.all.size()));
         joined.choice.splits.all.push_back(std::move(run));
@@ -164,8 +164,8 @@ class Tsplit {
     double ratio() const { return bytes > 0 ? seconds / static_cast<double>(bytes) : kNever; }
   };
 
-  Config& config(ValueId value) { return config_[at(value.index)]; }
-  const Config& config(ValueId value) const { return config_[at(value.index)]; }
+  Config& config(ValueId value) { return config_[value]; }
+  const Config& config(ValueId value) const { return config_[value]; }
   bool droppable(ValueId id) const {
     const Value& value = graph_.value(id);
     return value.producer && graph_.op(value.producer).phase == Phase::forward && !graph_.is_output(id);
@@ -199,18 +199,17 @@ class Tsplit {
   // Whether anything but these ops, as they run here, reads a value.
   bool leaves(const std::vector<OpId>& ops, ValueId value) const {
     return graph_.is_output(value) || std::ranges::any_of(graph_.value(value).consumers, [&](OpId reader) {
-             return now_.runs_of_op[at(reader.index)].size() > 1 || std::ranges::find(ops, reader) == ops.end();
+             return now_.runs_of_op[reader].size() > 1 || std::ranges::find(ops, reader) == ops.end();
            });
   }
 
   void realise() {
-    std::vector<bool> dropped(config_.size());
-    for (std::size_t v = 0; v < config_.size(); ++v) dropped[v] = config_[v].option == Option::recompute;
+    IdVector<ValueId, bool> dropped;
+    for (const Config& config : config_) dropped.push_back(config.option == Option::recompute);
     now_ = {};
     SpillChoice& choice = now_.choice;
     choice.runs = with_recomputation(graph_, dropped, rules_.again, {}, order_);
-    choice.splits.streamed.resize(config_.size());
-    for (std::size_t v = 0; v < config_.size(); ++v) choice.splits.streamed[v] = config_[v].option == Option::split;
+    for (const Config& config : config_) choice.splits.streamed.push_back(config.option == Option::split);
     for (OpId op : choice.runs) {
       const Pieces pieces = pieces_of(op);
       choice.splits.of_run.push_back(pieces.split() ? static_cast<std::int32_t>(choice.splits.all.size()) : Splits::kWhole);
@@ -224,12 +223,12 @@ class Tsplit {
     made.lives = lives_of(request_, costs_, made.choice.runs, {}, made.choice.splits);
     made.lives_of_value.resize(config_.size());
     for (std::size_t k = 0; k < made.lives.all.size(); ++k) {
-      made.lives_of_value[at(made.lives.all[k].value.index)].push_back(static_cast<std::int32_t>(k));
+      made.lives_of_value[made.lives.all[k].value].push_back(static_cast<std::int32_t>(k));
       add_swaps(made, static_cast<std::int32_t>(k));
     }
-    made.runs_of_op.resize(at(graph_.op_count()));
+    made.runs_of_op.resize(graph_.op_count());
     for (std::size_t p = 0; p < made.choice.runs.size(); ++p)
-      made.runs_of_op[at(made.choice.runs[p].index)].push_back(static_cast<std::int32_t>(p));
+      made.runs_of_op[made.choice.runs[p]].push_back(static_cast<std::int32_t>(p));
     made.load = tightest_bytes(request_, made.lives, made.choice);
   }
 
@@ -329,7 +328,7 @@ class Tsplit {
       const Value& value = graph_.value(id);
       if (!value.producer || value.version_of) return true;
       if (config(id).option != Option::reside || leaves_forward_.contains(id)) return config(id).option != Option::recompute;
-      return std::ranges::any_of(now_.lives_of_value[at(id.index)], [&](std::int32_t k) {
+      return std::ranges::any_of(now_.lives_of_value[id], [&](std::int32_t k) {
         return now_.lives.all[at(k)].made < before && now_.lives.all[at(k)].end >= before;
       });
     };
@@ -340,7 +339,7 @@ class Tsplit {
       if (!droppable(chain[k])) return kNever;
       const OpId producer = graph_.value(chain[k]).producer;
       if (!ops.insert(producer).second) continue;
-      const std::vector<std::int32_t>& runs = now_.runs_of_op[at(producer.index)];
+      const std::vector<std::int32_t>& runs = now_.runs_of_op[producer];
       seconds += now_.lives.seconds[at(runs.front())];
       for (ValueId input : graph_.op(producer).inputs)
         if (!there(input)) chain.push_back(input);
@@ -382,7 +381,7 @@ class Tsplit {
   PassCost cost_now(OpId op) {
     const Pieces now = pieces_of(op);
     if (now.split()) return micro_.cost(op, now);
-    return {align_up(costs_.workspace[at(op.index)], kAlignment), costs_.seconds[at(op.index)], 0};
+    return {align_up(costs_.workspace[op], kAlignment), costs_.seconds[op], 0};
   }
   // What it costs when the value is split so.
   PassCost cost_with(OpId op, ValueId value, const Pieces& pieces) {
@@ -410,7 +409,7 @@ class Tsplit {
     found.seconds = 0;
     for (OpId other : touching(value)) {
       const PassCost before = cost_now(other), after = cost_with(other, value, pieces);
-      for (const std::int32_t p : now_.runs_of_op[at(other.index)])  // its copies wait for those that others have there
+      for (const std::int32_t p : now_.runs_of_op[other])  // its copies wait for those that others have there
         found.seconds += std::max(after.compute_seconds, after.copy_seconds() - before.copy_seconds() + link.busy(p)) -
                          std::max(before.compute_seconds, before.copy_seconds());
     }
@@ -421,7 +420,7 @@ class Tsplit {
   // What a run that touches the value has of it: nothing where it takes over the bytes of another, or another takes over its own.
   std::int64_t whole_bytes(std::int32_t run, ValueId value) const {
     for (const ValueId output : graph_.op(now_.choice.runs[at(run)]).outputs)
-      for (const std::int32_t k : now_.lives_of_value[at(output.index)]) {
+      for (const std::int32_t k : now_.lives_of_value[output]) {
         const Life& life = now_.lives.all[at(k)];
         if (life.made != run || life.takes_over < 0) continue;
         if (output == value || now_.lives.all[at(life.takes_over)].value == value) return 0;
@@ -437,13 +436,13 @@ class Tsplit {
     if (chosen.config.option == Option::split) {
       for (OpId op : touching(value)) {
         const PassCost before = cost_now(op), after = cost_with(op, value, chosen.config.pieces);
-        for (const std::int32_t p : now_.runs_of_op[at(op.index)]) {
+        for (const std::int32_t p : now_.runs_of_op[op]) {
           now_.load[at(p)] += after.bytes - before.bytes;
           link.occupy(p, after.copy_seconds() - before.copy_seconds());
         }
       }
       if (config(value).option != Option::split) {
-        for (const std::int32_t k : now_.lives_of_value[at(value.index)]) {
+        for (const std::int32_t k : now_.lives_of_value[value]) {
           const Life& life = now_.lives.all[at(k)];
           add(life.begin, life.end + 1, -life.bytes);
         }
@@ -478,7 +477,7 @@ class Tsplit {
   const std::vector<OpId> order_;
   const Rules rules_;
   const std::int64_t limit_;
-  std::vector<Config> config_;               // by value
+  IdVector<ValueId, Config> config_;         // by value
   std::set<ValueId> leaves_forward_;         // values that are away between forward and backward
   std::set<std::pair<ValueId, OpId>> gaps_;  // and those that are before an op, where it is another
   MicroOps micro_;
@@ -495,7 +494,7 @@ Planned<Plan> plan_tsplit(const PlanRequest& request) {
   std::optional<Refusal> no_tier;  // of plans that fit the device, where what must leave has nowhere to go
   double best_seconds = kNever;
   constexpr double kGood = 1.02;  // of what the ops take: no other rules could do much better
-  const std::vector<double> seconds_of_ops = costs_of(request).seconds;
+  const IdVector<OpId, double> seconds_of_ops = costs_of(request).seconds;
   const double whole = std::accumulate(seconds_of_ops.begin(), seconds_of_ops.end(), 0.0);
   // Takes the best of what it may do with results made again. Returns whether a search that may split has split anything.
   const auto consider = [&](bool split, std::int64_t gaps) {

@@ -283,16 +283,16 @@ std::vector<std::int32_t> ops_to_look_at(const Work& work, std::int64_t memory) 
 }
 
 // The ops that an output of the graph or an update needs, by op.
-std::vector<bool> needed_ops(const Graph& graph) {
-  std::vector<bool> needed(at(graph.op_count()), false);
+IdVector<OpId, bool> needed_ops(const Graph& graph) {
+  IdVector<OpId, bool> needed(graph.op_count(), false);
   for (std::int64_t k = graph.op_count(); k-- > 0;) {
     const Op& op = graph.op(OpId(k));
     const auto wanted = [&](ValueId output) {
       const Value& value = graph.value(output);
       return graph.is_output(output) || value.version_of ||
-             std::any_of(value.consumers.begin(), value.consumers.end(), [&](OpId reader) { return needed[at(reader.index)]; });
+             std::any_of(value.consumers.begin(), value.consumers.end(), [&](OpId reader) { return needed[reader]; });
     };
-    needed[at(k)] = std::any_of(op.outputs.begin(), op.outputs.end(), wanted);
+    needed[OpId(k)] = std::any_of(op.outputs.begin(), op.outputs.end(), wanted);
   }
   return needed;
 }
@@ -302,45 +302,45 @@ std::vector<bool> needed_ops(const Graph& graph) {
 Work work_of(const PlanRequest& request) {
   const Graph& graph = request.graph;
   const OpCosts costs = costs_of(request);
-  const std::vector<bool> needed = needed_ops(graph);
+  const IdVector<OpId, bool> needed = needed_ops(graph);
   const auto updates = [&](OpId id) { return graph.op(id).phase == Phase::update; };
   const bool one_processor = request.profile.device.is_host();
   Work work;
-  std::vector<std::int32_t> op_index(at(graph.op_count()), -1);
+  IdVector<OpId, std::int32_t> op_index(graph.op_count(), -1);
   for (std::int64_t k = 0; k < graph.op_count(); ++k) {
-    if (!needed[at(k)]) continue;
-    op_index[at(k)] = static_cast<std::int32_t>(work.ops.size());
+    if (!needed[OpId(k)]) continue;
+    op_index[OpId(k)] = static_cast<std::int32_t>(work.ops.size());
     Work::Op& op = work.ops.emplace_back();
     op.again = !updates(OpId(k));
-    if (op.again || one_processor) op.seconds = costs.seconds[at(k)];
-    if (op.again) op.workspace = costs.workspace[at(k)];
+    if (op.again || one_processor) op.seconds = costs.seconds[OpId(k)];
+    if (op.again) op.workspace = costs.workspace[OpId(k)];
   }
-  std::vector<std::int32_t> value_index(at(graph.value_count()), -1);
+  IdVector<ValueId, std::int32_t> value_index(graph.value_count(), -1);
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
-    if (value.producer && (!needed[at(value.producer.index)] || updates(value.producer))) continue;
+    if (value.producer && (!needed[value.producer] || updates(value.producer))) continue;
     Work::Value made{.bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kAlignment),
-                     .producer = value.producer ? op_index[at(value.producer.index)] : -1,
+                     .producer = value.producer ? op_index[value.producer] : -1,
                      .readers = {}};
     const auto index = static_cast<std::int32_t>(work.values.size());
-    value_index[at(v)] = index;
+    value_index[ValueId(v)] = index;
     for (OpId reader : value.consumers) {
-      if (!needed[at(reader.index)] || updates(reader)) continue;
-      made.readers.push_back(op_index[at(reader.index)]);
+      if (!needed[reader] || updates(reader)) continue;
+      made.readers.push_back(op_index[reader]);
       work.ops[at(made.readers.back())].inputs.push_back(index);
     }
     if (made.producer >= 0) work.ops[at(made.producer)].outputs.push_back(index);
     work.values.push_back(std::move(made));
   }
   for (std::int64_t k = 0; k < graph.op_count(); ++k) {
-    if (!needed[at(k)] || updates(OpId(k))) continue;
+    if (!needed[OpId(k)] || updates(OpId(k))) continue;
     const Op& op = graph.op(OpId(k));
     // All that any plan could do: which of them one does depends on what it holds.
     for (const InPlacePair& pair : op.def->in_place({graph, op})) {
-      const std::int32_t output = value_index[at(op.outputs[at(pair.output)].index)];
-      const std::int32_t input = value_index[at(op.inputs[at(pair.input)].index)];
+      const std::int32_t output = value_index[op.outputs[at(pair.output)]];
+      const std::int32_t input = value_index[op.inputs[at(pair.input)]];
       if (output >= 0 && input >= 0 && work.values[at(output)].bytes == work.values[at(input)].bytes)
-        work.ops[at(op_index[at(k)])].overwrites.push_back({output, input});
+        work.ops[at(op_index[OpId(k)])].overwrites.push_back({output, input});
     }
   }
   return work;

@@ -55,24 +55,24 @@ class Estimate {
         lives_(lives),
         plan_(plan),
         splits_(splits),
-        bytes_(at(graph_.value_count())),
-        newest_(at(graph_.value_count()), kNone),
+        bytes_(graph_.value_count()),
+        newest_(graph_.value_count(), kNone),
         opens_(plan.steps.size()),
         ends_(plan.steps.size()) {
-    for (std::int64_t v = 0; v < graph_.value_count(); ++v) bytes_[at(v)] = packed_bytes(request, ValueId(v));
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) bytes_[ValueId(v)] = packed_bytes(request, ValueId(v));
     find_stays();
     std::int64_t resident = lives.persistent;
     for (const auto& [value, tier] : plan.home)
-      if (graph_.value(value).persistent()) resident -= bytes_[at(value.index)];
+      if (graph_.value(value).persistent()) resident -= bytes_[value];
     budget_ = request.budgets.device - resident;
   }
 
   double run() {
     Room room(std::max(most_bytes(), budget_));
-    std::vector<double> below(bytes_.size(), 0);  // by value: when its copy in a lower tier is whole
+    IdVector<ValueId, double> below(bytes_.size(), 0);  // by value: when its copy in a lower tier is whole
     double compute = 0, out = 0, in = 0, disk_out = 0, disk_in = 0;
     std::fill(newest_.begin(), newest_.end(), kNone);
-    for (std::int32_t k : first_) room.take(stays_[at(k)].bytes), newest_[at(value_of_[at(k)].index)] = k;
+    for (std::int32_t k : first_) room.take(stays_[at(k)].bytes), newest_[value_of_[at(k)]] = k;
     std::size_t p = 0;
     for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
       const Step& step = plan_.steps[s];
@@ -94,16 +94,16 @@ class Estimate {
         ++p;
       } else if (const auto* leaves = std::get_if<OutStep>(&step)) {
         Stay* stay = newest(leaves->value);
-        const double bytes = static_cast<double>(bytes_[at(leaves->value.index)]);
+        const double bytes = static_cast<double>(bytes_[leaves->value]);
         out = std::max(link(out, in), stay ? stay->ready : compute) + device_.launch_seconds + bytes / device_.link_out;
         if (stay) stay->free = std::max(stay->free, out);
-        below[at(leaves->value.index)] = out;
+        below[leaves->value] = out;
         if (leaves->tier == Tier::disk)
-          below[at(leaves->value.index)] = disk_out = std::max(disk_out, out) + device_.launch_seconds + bytes / device_.disk_out;
+          below[leaves->value] = disk_out = std::max(disk_out, out) + device_.launch_seconds + bytes / device_.disk_out;
         tier_[leaves->value] = leaves->tier;
       } else if (const auto* comes = std::get_if<InStep>(&step)) {
-        const double bytes = static_cast<double>(bytes_[at(comes->value.index)]);
-        double ready = below[at(comes->value.index)];
+        const double bytes = static_cast<double>(bytes_[comes->value]);
+        double ready = below[comes->value];
         const auto tier = tier_.find(comes->value);
         if ((tier == tier_.end() ? plan_.home_of(comes->value) : tier->second) == Tier::disk)
           ready = disk_in = std::max(disk_in, ready) + device_.launch_seconds + bytes / device_.disk_in;
@@ -128,7 +128,7 @@ class Estimate {
   }
 
   Stay* newest(ValueId id) {
-    const std::int32_t k = newest_[at(id.index)];
+    const std::int32_t k = newest_[id];
     return k == kNone ? nullptr : &stays_[at(k)];
   }
 
@@ -136,7 +136,7 @@ class Estimate {
 
   void open(std::size_t step, double when) {
     for (std::int32_t k : opens_[step]) {
-      newest_[at(value_of_[at(k)].index)] = k;
+      newest_[value_of_[at(k)]] = k;
       stays_[at(k)].ready = stays_[at(k)].free = when;
     }
   }
@@ -144,15 +144,15 @@ class Estimate {
   // Whether the value is the new version of a persistent one: it is then in the place of the old.
   bool replaces(ValueId id) {
     const ValueId old = graph_.value(id).version_of;
-    if (old) newest_[at(id.index)] = newest_[at(old.index)];
+    if (old) newest_[id] = newest_[old];
     return old.valid();
   }
 
   std::int32_t add_stay(ValueId id, std::size_t step, bool takes_over) {
     const auto k = static_cast<std::int32_t>(stays_.size());
-    stays_.push_back({bytes_[at(id.index)], step, takes_over});
+    stays_.push_back({bytes_[id], step, takes_over});
     value_of_.push_back(id);
-    newest_[at(id.index)] = k;
+    newest_[id] = k;
     return k;
   }
 
@@ -221,8 +221,8 @@ class Estimate {
   std::int64_t budget_ = 0;  // beside what is persistent
   const Plan& plan_;
   const Splits& splits_;
-  std::vector<std::int64_t> bytes_;   // by value
-  std::vector<std::int32_t> newest_;  // by value: its stay
+  IdVector<ValueId, std::int64_t> bytes_;   // by value
+  IdVector<ValueId, std::int32_t> newest_;  // by value: its stay
   std::vector<Stay> stays_;
   std::vector<ValueId> value_of_;                        // by stay
   std::vector<std::int32_t> first_;                      // stays that are there before the first step

@@ -14,7 +14,7 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 class Follower {
  public:
-  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host,
+  Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const IdVector<OpId, bool>& on_host,
            const Splits& splits)
       : graph_(request.graph),
         request_(request),
@@ -22,7 +22,7 @@ class Follower {
         runs_(runs),
         on_host_(on_host),
         splits_(splits),
-        newest_(at(graph_.value_count()), kNone) {}
+        newest_(graph_.value_count(), kNone) {}
 
   Lives run() {
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
@@ -37,7 +37,7 @@ class Follower {
     const auto backward = [&](OpId id) { return graph_.op(id).phase == Phase::backward; };
     lives_.backward = static_cast<std::int32_t>(std::find_if(runs_.begin(), runs_.end(), backward) - runs_.begin());
     for (ValueId output : graph_.outputs())
-      if (newest_[at(output.index)] != kNone) life_of(output).end = static_cast<std::int32_t>(runs_.size()) - 1;
+      if (newest_[output] != kNone) life_of(output).end = static_cast<std::int32_t>(runs_.size()) - 1;
     take_over();
     return std::move(lives_);
   }
@@ -45,18 +45,18 @@ class Follower {
  private:
   static constexpr std::int32_t kNone = -1;
 
-  Life& life_of(ValueId id) { return lives_.all[at(newest_[at(id.index)])]; }
+  Life& life_of(ValueId id) { return lives_.all[at(newest_[id])]; }
   bool in_weights(ValueId id) const { return graph_.value(id).persistent() || graph_.value(id).version_of; }
 
   void begin_life(ValueId id, std::int32_t position) {
-    newest_[at(id.index)] = static_cast<std::int32_t>(lives_.all.size());
+    newest_[id] = static_cast<std::int32_t>(lives_.all.size());
     const std::int32_t from = std::max(position, 0);
     lives_.all.push_back({id, packed_bytes(request_, id), position, from, {}, from, kNone});
   }
 
   void visit(std::int32_t position) {
     const OpId id = runs_[at(position)];
-    if (!on_host_.empty() && on_host_[at(id.index)]) {
+    if (!on_host_.empty() && on_host_[id]) {
       lives_.seconds.push_back(0);
       lives_.workspace.push_back(0);
       return;
@@ -65,7 +65,7 @@ class Follower {
     const SplitRun* split = splits_.at(at(position));
     for (ValueId input : split ? split->reads : op.inputs) {
       if (in_weights(input) || splits_.streams(input)) continue;
-      if (newest_[at(input.index)] == kNone)
+      if (newest_[input] == kNone)
         internal_error("run {} (op {}) reads {}, which no run has made", position, op.name, graph_.value(input).name);
       Life& life = life_of(input);
       if (life.uses.empty() || life.uses.back() != position) life.uses.push_back(position);
@@ -73,8 +73,8 @@ class Follower {
     }
     for (ValueId output : split ? split->makes : op.outputs)
       if (!in_weights(output) && !splits_.streams(output)) begin_life(output, position);
-    lives_.seconds.push_back(split ? split->seconds : costs_.seconds[at(id.index)]);
-    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[at(id.index)], kAlignment));
+    lives_.seconds.push_back(split ? split->seconds : costs_.seconds[id]);
+    lives_.workspace.push_back(align_up(split ? split->bytes : costs_.workspace[id], kAlignment));
   }
 
   // Outputs that overwrite an input which ends there take no bytes of their own during that run.
@@ -112,9 +112,9 @@ class Follower {
   const PlanRequest& request_;
   const OpCosts& costs_;
   const Runs& runs_;
-  const std::vector<bool>& on_host_;
+  const IdVector<OpId, bool>& on_host_;
   const Splits& splits_;
-  std::vector<std::int32_t> newest_;  // the life that a read of a value takes
+  IdVector<ValueId, std::int32_t> newest_;  // the life that a read of a value takes
   Lives lives_;
 };
 
@@ -136,10 +136,9 @@ std::vector<std::int64_t> Lives::bytes() const {
   return sums;
 }
 
-bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& ops) {
+bool only_read_by(const Graph& graph, ValueId value, const IdVector<OpId, bool>& ops) {
   const std::vector<OpId>& readers = graph.value(value).consumers;
-  return !ops.empty() && !readers.empty() &&
-         std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return ops[at(reader.index)]; });
+  return !ops.empty() && !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](OpId reader) { return ops[reader]; });
 }
 
 std::int64_t packed_bytes(const PlanRequest& request, ValueId id) {
@@ -167,7 +166,7 @@ OpCosts costs_of(const PlanRequest& request) {
   return costs;
 }
 
-Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host,
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const IdVector<OpId, bool>& on_host,
                const Splits& splits) {
   return Follower(request, costs, runs, on_host, splits).run();
 }

@@ -46,12 +46,12 @@ struct Lives {
 };
 
 // Whether there are readers of the value, and all are among `ops` (by op; empty: none).
-bool only_read_by(const Graph& graph, ValueId value, const std::vector<bool>& ops);
+bool only_read_by(const Graph& graph, ValueId value, const IdVector<OpId, bool>& ops);
 
 // Follows `runs` as lowering does. Ops of `on_host` (by op; empty: none) take nothing of the device: what they read of it has left
 // before, what they make is not there. Of a run that `splits` takes apart, a tile is workspace; what it streams has no life. Throws
 // InternalError when one reads what no earlier run has made.
-Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const std::vector<bool>& on_host = {},
+Lives lives_of(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const IdVector<OpId, bool>& on_host = {},
                const Splits& splits = {});
 
 // The most that the sum during a run may be: packing ends the last piece where its bytes end, not at a multiple.

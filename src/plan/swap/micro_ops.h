@@ -23,7 +23,7 @@ struct Pieces {
 class MicroOps {
  public:
   explicit MicroOps(const PlanRequest& request)
-      : request_(request), graph_(request.graph), read_later_(static_cast<std::size_t>(request.graph.value_count()), false) {}
+      : request_(request), graph_(request.graph), read_later_(request.graph.value_count(), false) {}
 
   // Where values wait that pieces are read of.
   void stream(ValueId value) { plan_.home[value] = Tier::host; }
@@ -42,13 +42,13 @@ class MicroOps {
   ValueId driver(OpId op) const;
   Dims extents(ValueId driver, const Pieces& pieces) const;
   void mark(const std::vector<ValueId>& values, bool read) {
-    for (ValueId value : values) read_later_[static_cast<std::size_t>(value.index)] = read;
+    for (ValueId value : values) read_later_[value] = read;
   }
 
   const PlanRequest& request_;
   const Graph& graph_;
   Plan plan_;  // of which only homes are looked at
-  std::vector<bool> read_later_;
+  IdVector<ValueId, bool> read_later_;
   std::map<std::pair<std::int64_t, int>, bool> can_cut_;
   std::map<std::tuple<std::int64_t, Pieces, std::uint64_t>, PassCost> costs_;
 };

@@ -16,37 +16,37 @@ std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 // The results that were made again and are there, and which of them goes when they take too much.
 class Cache {
  public:
-  Cache(std::size_t values, std::vector<std::int64_t> bytes, std::int64_t capacity)
+  Cache(std::int64_t values, IdVector<ValueId, std::int64_t> bytes, std::int64_t capacity)
       : bytes_(std::move(bytes)), capacity_(capacity), used_at_(values, kAbsent), pins_(values, 0) {}
 
   // It is there, and used just now.
   void use(ValueId id) {
-    if (used_at_[at(id.index)] == kAbsent)
+    if (used_at_[id] == kAbsent)
       held_ += bytes(id);
     else
-      by_use_.erase({used_at_[at(id.index)], id});
-    used_at_[at(id.index)] = ++now_;
+      by_use_.erase({used_at_[id], id});
+    used_at_[id] = ++now_;
     by_use_.insert({now_, id});
   }
-  bool has(ValueId id) const { return used_at_[at(id.index)] != kAbsent; }
+  bool has(ValueId id) const { return used_at_[id] != kAbsent; }
   void remove(ValueId id) {
-    by_use_.erase({used_at_[at(id.index)], id});
-    used_at_[at(id.index)] = kAbsent;
+    by_use_.erase({used_at_[id], id});
+    used_at_[id] = kAbsent;
     held_ -= bytes(id);
   }
   // What is pinned does not go: an op that is about to run reads it.
   void pin(const std::vector<ValueId>& values) {
-    for (ValueId id : values) ++pins_[at(id.index)];
+    for (ValueId id : values) ++pins_[id];
   }
   void unpin(const std::vector<ValueId>& values) {
-    for (ValueId id : values) --pins_[at(id.index)];
+    for (ValueId id : values) --pins_[id];
   }
   // What goes to make room: the least recently used, removed.
   std::vector<ValueId> make_room() {
     std::vector<ValueId> gone;
     std::int64_t left = held_;
     for (auto it = by_use_.begin(); it != by_use_.end() && left > capacity_; ++it) {
-      if (pins_[at(it->second.index)] > 0) continue;
+      if (pins_[it->second] > 0) continue;
       gone.push_back(it->second);
       left -= bytes(it->second);
     }
@@ -57,13 +57,13 @@ class Cache {
  private:
   static constexpr std::int64_t kAbsent = -1;
 
-  std::int64_t bytes(ValueId id) const { return bytes_.empty() ? 1 : bytes_[at(id.index)]; }
+  std::int64_t bytes(ValueId id) const { return bytes_.empty() ? 1 : bytes_[id]; }
 
-  std::vector<std::int64_t> bytes_;
+  IdVector<ValueId, std::int64_t> bytes_;
   std::int64_t capacity_;
   std::int64_t held_ = 0, now_ = 0;
-  std::vector<std::int64_t> used_at_;  // by value
-  std::vector<int> pins_;              // by value
+  IdVector<ValueId, std::int64_t> used_at_;  // by value
+  IdVector<ValueId, int> pins_;              // by value
   std::set<std::pair<std::int64_t, ValueId>> by_use_;
 };
 
@@ -78,20 +78,20 @@ std::int64_t capacity_of(Again again, const RecomputeCache& cache) {
 
 class Recomputation {
  public:
-  Recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache)
+  Recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache)
       : graph_(graph),
         dropped_(dropped),
-        there_(at(graph.value_count()), false),
+        there_(graph.value_count(), false),
         held_(again == Again::held),
         cache_(there_.size(), cache.bytes, capacity_of(again, cache)) {
     for (std::int64_t v = 0; v < graph.value_count(); ++v)
-      if (!graph.value(ValueId(v)).producer) there_[at(v)] = true;
+      if (!graph.value(ValueId(v)).producer) there_[ValueId(v)] = true;
   }
 
   Runs run(const std::vector<OpId>& order) {
-    std::vector<OpId> last_reader(at(graph_.value_count()));
+    IdVector<ValueId, OpId> last_reader(graph_.value_count());
     for (OpId id : order)
-      for (ValueId input : graph_.op(id).inputs) last_reader[at(input.index)] = id;
+      for (ValueId input : graph_.op(id).inputs) last_reader[input] = id;
     std::vector<OpId> updates;
     for (OpId id : order) {
       const Op& op = graph_.op(id);
@@ -107,24 +107,24 @@ class Recomputation {
       make_room();
       // Nothing but another result's making can need it now.
       for (ValueId input : op.inputs)
-        if (!held_ && cache_.has(input) && last_reader[at(input.index)] == id) lose(input);
+        if (!held_ && cache_.has(input) && last_reader[input] == id) lose(input);
     }
     return with_updates(updates);
   }
 
   Runs run(const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps) {
-    std::vector<std::size_t> layer_of(at(graph_.op_count()), 0);
-    std::vector<bool> in_layer(at(graph_.value_count()), false);
+    IdVector<OpId, std::size_t> layer_of(graph_.op_count(), 0);
+    IdVector<ValueId, bool> in_layer(graph_.value_count(), false);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      for (OpId id : layers[i].backward) layer_of[at(id.index)] = i;
-      for (ValueId value : layers[i].values) in_layer[at(value.index)] = true;
+      for (OpId id : layers[i].backward) layer_of[id] = i;
+      for (ValueId value : layers[i].values) in_layer[value] = true;
     }
     std::vector<bool> made(layers.size(), false);
     std::size_t next = 0, reached = layers.size();
     const auto pass_over = [&](std::size_t first) {
       for (std::size_t p = first; p < runs_.size(); ++p)
         for (ValueId output : graph_.op(runs_[p]).outputs)
-          if (droppable(output) && !in_layer[at(output.index)]) there_[at(output.index)] = false;
+          if (droppable(output) && !in_layer[output]) there_[output] = false;
     };
     const auto step = [&] {
       const auto [kind, i] = steps[next++];
@@ -140,7 +140,7 @@ class Recomputation {
         case ChainStep::Kind::drop:
           if (i == 0) break;
           for (ValueId value : layers[i - 1].values)
-            if (droppable(value)) there_[at(value.index)] = false;
+            if (droppable(value)) there_[value] = false;
           break;
       }
     };
@@ -154,7 +154,7 @@ class Recomputation {
       if (op.phase == Phase::backward) {
         if (!backward_) pass_over(0);
         backward_ = true;
-        while (reached > layer_of[at(id.index)] && next < steps.size()) step();
+        while (reached > layer_of[id] && next < steps.size()) step();
       }
       for (ValueId input : op.inputs) ensure(input);
       append(id);
@@ -165,27 +165,27 @@ class Recomputation {
  private:
   bool droppable(ValueId id) const {
     const Value& value = graph_.value(id);
-    return value.producer && graph_.op(value.producer).phase == Phase::forward && !graph_.is_output(id) && dropped_[at(id.index)];
+    return value.producer && graph_.op(value.producer).phase == Phase::forward && !graph_.is_output(id) && dropped_[id];
   }
 
   void leave_forward() {
     backward_ = true;
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
-      if (droppable(ValueId(v))) there_[at(v)] = false;
+      if (droppable(ValueId(v))) there_[ValueId(v)] = false;
   }
 
   void lose(ValueId id) {
     cache_.remove(id);
-    there_[at(id.index)] = false;
+    there_[id] = false;
   }
 
   void make_room() {
-    for (ValueId id : cache_.make_room()) there_[at(id.index)] = false;
+    for (ValueId id : cache_.make_room()) there_[id] = false;
   }
 
   void append(OpId id) {
     runs_.push_back(id);
-    for (ValueId output : graph_.op(id).outputs) there_[at(output.index)] = true;
+    for (ValueId output : graph_.op(id).outputs) there_[output] = true;
     if (!backward_ || held_) return;
     for (ValueId input : graph_.op(id).inputs)
       if (cache_.has(input)) cache_.use(input);
@@ -195,7 +195,7 @@ class Recomputation {
 
   // Runs producers again, the furthest ancestors first. With its own stack: chains may be as long as the network.
   void ensure(ValueId wanted) {
-    if (there_[at(wanted.index)]) return;
+    if (there_[wanted]) return;
     std::vector<OpId> stack;
     const auto push = [&](ValueId value) {
       stack.push_back(graph_.value(value).producer);
@@ -204,8 +204,7 @@ class Recomputation {
     push(wanted);
     while (!stack.empty()) {
       const Op& op = graph_.op(stack.back());
-      const auto lacking =
-          std::find_if(op.inputs.begin(), op.inputs.end(), [&](ValueId input) { return !there_[at(input.index)]; });
+      const auto lacking = std::find_if(op.inputs.begin(), op.inputs.end(), [&](ValueId input) { return !there_[input]; });
       if (lacking != op.inputs.end()) {
         push(*lacking);
         continue;
@@ -219,19 +218,20 @@ class Recomputation {
 
   Runs with_updates(const std::vector<OpId>& updates) const {
     // By op, where it first runs; by value, the last position that reads it.
-    std::vector<std::int64_t> ran(at(graph_.op_count()), -1), read(at(graph_.value_count()), -1);
+    IdVector<OpId, std::int64_t> ran(graph_.op_count(), -1);
+    IdVector<ValueId, std::int64_t> read(graph_.value_count(), -1);
     for (std::size_t p = 0; p < runs_.size(); ++p) {
-      if (ran[at(runs_[p].index)] < 0) ran[at(runs_[p].index)] = static_cast<std::int64_t>(p);
-      for (ValueId input : graph_.op(runs_[p]).inputs) read[at(input.index)] = static_cast<std::int64_t>(p);
+      if (ran[runs_[p]] < 0) ran[runs_[p]] = static_cast<std::int64_t>(p);
+      for (ValueId input : graph_.op(runs_[p]).inputs) read[input] = static_cast<std::int64_t>(p);
     }
     std::vector<std::vector<OpId>> after(runs_.size() + 1);  // after[p]: run once p runs are made
     for (OpId id : updates) {
       const Op& op = graph_.op(id);
       std::int64_t last = -1;
       for (ValueId input : op.inputs)
-        if (const OpId producer = graph_.value(input).producer) last = std::max(last, ran[at(producer.index)]);
-      for (const InPlacePair& pair : op.updates) last = std::max(last, read[at(op.inputs[at(pair.input)].index)]);
-      ran[at(id.index)] = last;
+        if (const OpId producer = graph_.value(input).producer) last = std::max(last, ran[producer]);
+      for (const InPlacePair& pair : op.updates) last = std::max(last, read[op.inputs[at(pair.input)]]);
+      ran[id] = last;
       after[at(last + 1)].push_back(id);
     }
     Runs all;
@@ -243,8 +243,8 @@ class Recomputation {
   }
 
   const Graph& graph_;
-  const std::vector<bool>& dropped_;
-  std::vector<bool> there_;
+  const IdVector<ValueId, bool>& dropped_;
+  IdVector<ValueId, bool> there_;
   bool held_;
   bool backward_ = false;
   Cache cache_;
@@ -253,14 +253,14 @@ class Recomputation {
 
 }  // namespace
 
-Runs with_recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache,
+Runs with_recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache,
                         const std::vector<OpId>& order) {
   return Recomputation(graph, dropped, again, cache).run(order.empty() ? eager_order(graph) : order);
 }
 
 Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps) {
-  std::vector<bool> dropped(at(graph.value_count()), false);
-  for (std::int64_t v = 0; v < graph.value_count(); ++v) dropped[at(v)] = graph.value(ValueId(v)).role != Role::statistic;
+  IdVector<ValueId, bool> dropped;
+  for (const Value& value : graph.values()) dropped.push_back(value.role != Role::statistic);
   return Recomputation(graph, dropped, Again::held, {}).run(layers, steps);
 }
 

@@ -14,15 +14,15 @@ enum class Again : std::uint8_t {
 
 // What Again::cached holds.
 struct RecomputeCache {
-  std::vector<std::int64_t> bytes;  // of each value, by id
-  std::int64_t capacity = 0;        // of results that were made again, beside what the run at hand needs
+  IdVector<ValueId, std::int64_t> bytes;  // of each value, by id
+  std::int64_t capacity = 0;              // of results that were made again, beside what the run at hand needs
 };
 
 // The runs of a graph in which the values of `dropped` (by value id) do not outlive forward: backward makes them again from the
 // nearest ancestors that are there. Only what ops of forward make can be dropped; outputs of the graph stay. Updates run as early
 // as their inputs and the last reader of what they replace allow. `cache` is for Again::cached alone. `order`: of the ops that are
 // no updates, those of forward first; empty: the usual.
-Runs with_recomputation(const Graph& graph, const std::vector<bool>& dropped, Again again, const RecomputeCache& cache = {},
+Runs with_recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache = {},
                         const std::vector<OpId>& order = {});
 
 // A layer of a chain that stands for a graph: what x_{i+1} is, and what runs as B_i.

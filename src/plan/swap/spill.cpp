@@ -24,28 +24,28 @@ struct Visit {
 };
 
 bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
-  return !choice.on_host.empty() && choice.on_host[at(choice.runs[at(run)].index)];
+  return !choice.on_host.empty() && choice.on_host[choice.runs[at(run)]];
 }
 
-std::vector<bool> away_of(const PlanRequest& request, std::vector<bool> away) {
+IdVector<ValueId, bool> away_of(const PlanRequest& request, IdVector<ValueId, bool> away) {
   const Graph& graph = request.graph;
-  away.resize(at(graph.value_count()), false);
+  away.resize(graph.value_count(), false);
   for (const auto& [name, tier] : request.homes)
-    if (const ValueId id = graph.find_value(name)) away[at(id.index)] = tier != Tier::device;
+    if (const ValueId id = graph.find_value(name)) away[id] = tier != Tier::device;
   return away;
 }
 
 std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
   const Graph& graph = request.graph;
-  const std::vector<bool> away = away_of(request, choice.away);
+  const IdVector<ValueId, bool> away = away_of(request, choice.away);
   std::vector<Visit> visits;
-  std::vector<std::int64_t> newest(at(graph.value_count()), -1);  // index into visits
+  IdVector<ValueId, std::int64_t> newest(graph.value_count(), -1);  // index into visits
   for (std::size_t p = 0; p < choice.runs.size(); ++p) {
     const auto run = static_cast<std::int32_t>(p);
     if (runs_on_host(choice, run)) continue;
     const Op& op = graph.op(choice.runs[p]);
     const auto visit = [&](ValueId id) -> Visit& {
-      std::int64_t& found = newest[at(id.index)];
+      std::int64_t& found = newest[id];
       if (found < 0 || run - visits[at(found)].last > choice.near) {
         const std::int64_t bytes = packed_bytes(request, id);
         const std::int32_t earliest = found < 0 ? 0 : visits[at(found)].last + 1;
@@ -57,9 +57,9 @@ std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choi
     };
     const SplitRun* split = choice.splits.at(p);
     for (ValueId input : split ? split->reads : op.inputs)
-      if (away[at(input.index)]) visit(input);
+      if (away[input]) visit(input);
     for (ValueId output : op.outputs)
-      if (const ValueId old = graph.value(output).version_of; old && away[at(old.index)]) visit(old).next = output;
+      if (const ValueId old = graph.value(output).version_of; old && away[old]) visit(old).next = output;
   }
   return visits;
 }
@@ -74,16 +74,16 @@ struct Departure {
 
 // What the updates that the host runs read of the device: gradients, and what is known of them all.
 std::vector<Departure> sent_to_host(const Graph& graph, const Lives& lives, const SpillChoice& choice) {
-  std::vector<bool> read(at(graph.value_count()), false);
+  IdVector<ValueId, bool> read(graph.value_count(), false);
   for (std::size_t p = 0; p < choice.runs.size(); ++p)
     if (runs_on_host(choice, static_cast<std::int32_t>(p)))
       for (ValueId input : graph.op(choice.runs[p]).inputs)
-        if (!graph.value(input).persistent() && !graph.value(input).version_of) read[at(input.index)] = true;
+        if (!graph.value(input).persistent() && !graph.value(input).version_of) read[input] = true;
   std::vector<Departure> sent;
   for (std::size_t k = lives.all.size(); k-- > 0;) {  // of several lives the last
     const Life& life = lives.all[k];
-    if (!read[at(life.value.index)]) continue;
-    read[at(life.value.index)] = false;
+    if (!read[life.value]) continue;
+    read[life.value] = false;
     sent.push_back({static_cast<std::int32_t>(k), life.end, static_cast<std::int32_t>(choice.runs.size()) - 1, Tier::host});
   }
   return sent;
@@ -268,13 +268,13 @@ std::vector<Swap> activation_gaps(const Lives& lives) {
   return gaps;
 }
 
-std::vector<bool> host_updates(const PlanRequest& request, const std::vector<bool>& wanted) {
+IdVector<OpId, bool> host_updates(const PlanRequest& request, const IdVector<ValueId, bool>& wanted) {
   if (request.budgets.host == 0) return {};
-  const std::vector<bool> away = away_of(request, wanted);
-  std::vector<bool> updates;
+  const IdVector<ValueId, bool> away = away_of(request, wanted);
+  IdVector<OpId, bool> updates;
   for (const Op& op : request.graph.ops())
     updates.push_back(op.phase == Phase::update && std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
-                        return !request.graph.value(input).persistent() || away[at(input.index)];
+                        return !request.graph.value(input).persistent() || away[input];
                       }));
   return updates;
 }
@@ -286,9 +286,9 @@ std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives
     change[at(swap.after) + 1] -= lives.all[at(swap.life)].bytes;
     change[at(swap.before)] += lives.all[at(swap.life)].bytes;
   }
-  const std::vector<bool> away = away_of(request, choice.away);
-  for (std::size_t v = 0; v < away.size(); ++v)
-    if (away[v]) change[0] -= packed_bytes(request, ValueId(static_cast<std::int64_t>(v)));
+  const IdVector<ValueId, bool> away = away_of(request, choice.away);
+  for (std::int64_t v = 0; v < away.size(); ++v)
+    if (away[ValueId(v)]) change[0] -= packed_bytes(request, ValueId(v));
   for (const Visit& visit : visits_of(request, choice)) {
     change[at(visit.first)] += visit.bytes;
     change[at(visit.last) + 1] -= visit.bytes;
@@ -314,9 +314,9 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
   departures.insert(departures.end(), sent.begin(), sent.end());
 
   std::vector<ValueId> homeless;  // away, in the order of the graph
-  const std::vector<bool> away = away_of(request, choice.away);
-  for (std::size_t v = 0; v < away.size(); ++v)
-    if (away[v]) homeless.emplace_back(static_cast<std::int64_t>(v));
+  const IdVector<ValueId, bool> away = away_of(request, choice.away);
+  for (std::int64_t v = 0; v < away.size(); ++v)
+    if (away[ValueId(v)]) homeless.emplace_back(v);
   std::int64_t total = 0, largest = 0;
   const auto count = [&](std::int64_t bytes) { total += bytes, largest = std::max(largest, bytes); };
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)

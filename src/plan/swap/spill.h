@@ -27,10 +27,10 @@ struct SpillChoice {
   std::vector<Swap> swaps = {};
   // Persistent values, by value, that live in host memory (or on disk, once that is full): they are on the device only around the
   // runs that read them, and go back once they are updated. PlanRequest::homes is stronger.
-  std::vector<bool> away = {};
+  IdVector<ValueId, bool> away = {};
   // Updates, by op, that the host runs: all persistent values that they take are away, and what they read of the device goes out to
   // them. Empty: none. `Lives` must have been made with the same.
-  std::vector<bool> on_host = {};
+  IdVector<OpId, bool> on_host = {};
   // Uses of an away value no more runs apart than this are one visit: it stays on the device in between.
   std::int32_t near = 4;
   // The swaps' own timing holds, to the run, whatever room there is: a value is there until after `after`, and again from before
@@ -41,7 +41,7 @@ struct SpillChoice {
 };
 
 // The updates, by op, that the host can run: those whose persistent values are all away. Empty where there is no host memory.
-std::vector<bool> host_updates(const PlanRequest& request, const std::vector<bool>& away);
+IdVector<OpId, bool> host_updates(const PlanRequest& request, const IdVector<ValueId, bool>& away);
 
 // The bytes during each run when everything is as tight as can be.
 std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice);

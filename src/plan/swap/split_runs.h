@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/plan.h"
 
 namespace outsize {
@@ -22,12 +23,13 @@ struct Splits {
 
   std::vector<std::int32_t> of_run;  // by run: index into `all`, or kWhole; empty: all are whole
   std::vector<SplitRun> all;
-  std::vector<bool> streamed;  // by value: it lives in a lower tier, and on the device in tiles only; only runs of `all` touch it
+  // By value: whether it lives in a lower tier, and on the device in tiles only; only runs of `all` touch it. Empty: none does.
+  IdVector<ValueId, bool> streamed;
 
   const SplitRun* at(std::size_t run) const {
     return of_run.empty() || of_run[run] == kWhole ? nullptr : &all[static_cast<std::size_t>(of_run[run])];
   }
-  bool streams(ValueId value) const { return !streamed.empty() && streamed[static_cast<std::size_t>(value.index)]; }
+  bool streams(ValueId value) const { return !streamed.empty() && streamed[value]; }
 };
 
 }  // namespace outsize

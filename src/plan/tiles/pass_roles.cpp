@@ -13,7 +13,7 @@ bool gathers(const OpSite& site) { return site.op.def->can_gather(site) || site.
 
 }  // namespace
 
-PassRoles::PassRoles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later) : graph_(graph), pass_(pass) {
+PassRoles::PassRoles(const Graph& graph, const Pass& pass, const IdVector<ValueId, bool>& read_later) : graph_(graph), pass_(pass) {
   const Value& driver = graph.value(pass.driver);
   if (driver.producer && !gathers({graph, graph.op(driver.producer)}))
     user_error(
@@ -28,8 +28,8 @@ void PassRoles::before_barrier(const Op& op, ValueId value) const {
              graph_.value(value).name);
 }
 
-void PassRoles::classify(const std::vector<bool>& read_later) {
-  const std::size_t values = static_cast<std::size_t>(graph_.value_count());
+void PassRoles::classify(const IdVector<ValueId, bool>& read_later) {
+  const std::int64_t values = graph_.value_count();
   classes_.assign(values, ValueClass::none);
   shared_.assign(values, false);
   leaves_.assign(values, false);
@@ -37,31 +37,29 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
   slots_.assign(values, -1);
   modes_.assign(pass_.ops.size(), OpMode::gather);
 
-  std::vector<bool> made(values, false), down(values, false), wanted(values, false);
-  const auto at = [](std::vector<bool>& set, ValueId v) { return set[static_cast<std::size_t>(v.index)]; };
-  const auto put = [](std::vector<bool>& set, ValueId v) { set[static_cast<std::size_t>(v.index)] = true; };
-  const auto outlives = [&](ValueId v) { return read_later[static_cast<std::size_t>(v.index)] || graph_.value(v).version_of; };
+  IdVector<ValueId, bool> made(values), down(values), wanted(values);
+  const auto outlives = [&](ValueId v) { return read_later[v] || graph_.value(v).version_of; };
 
   // What depends on the driver is pushed (or follows its front); everything it and they need is gathered.
-  put(down, pass_.driver);
+  down[pass_.driver] = true;
   std::vector<bool> downstream(pass_.ops.size(), false);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const Op& op = graph_.op(pass_.ops[k]);
-    for (ValueId input : op.inputs) downstream[k] = downstream[k] || at(down, input);
+    for (ValueId input : op.inputs) downstream[k] = downstream[k] || down[input];
     for (ValueId output : op.outputs) {
-      put(made, output);
-      if (downstream[k]) put(down, output);
+      made[output] = true;
+      if (downstream[k]) down[output] = true;
     }
   }
-  put(wanted, pass_.driver);
+  wanted[pass_.driver] = true;
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const Op& op = graph_.op(pass_.ops[k]);
     if (downstream[k]) {
       for (ValueId input : op.inputs)
-        if (!at(down, input)) put(wanted, input);
+        if (!down[input]) wanted[input] = true;
     } else if (op.def->can_gather({graph_, op})) {
       for (ValueId output : op.outputs)
-        if (outlives(output)) put(wanted, output);
+        if (outlives(output)) wanted[output] = true;
     }
   }
   for (std::size_t k = pass_.ops.size(); k-- > 0;) {
@@ -70,8 +68,8 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
     if (downstream[k]) {
       for (ValueId input : op.inputs) {
         const OpId producer = graph_.value(input).producer;
-        if (producer && at(made, input) && !graph_.op(producer).def->can_gather({graph_, graph_.op(producer)}) &&
-            (at(down, input) || !gathers({graph_, graph_.op(producer)})))
+        if (producer && made[input] && !graph_.op(producer).def->can_gather({graph_, graph_.op(producer)}) &&
+            (down[input] || !gathers({graph_, graph_.op(producer)})))
           before_barrier(op, input);
       }
       if (op.phase == Phase::forward && op.def->can_gather(here) && op.def->combine(here, 0) == Combine::none)
@@ -82,65 +80,65 @@ void PassRoles::classify(const std::vector<bool>& read_later) {
       modes_[k] = pass_.gather_gradients && op.phase == Phase::backward && op.def->can_gather(here) ? OpMode::front : OpMode::push;
       continue;
     }
-    const bool demanded = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return at(wanted, v); });
+    const bool demanded = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return wanted[v]; });
     if (demanded) {
-      for (ValueId input : op.inputs) put(wanted, input);
+      for (ValueId input : op.inputs) wanted[input] = true;
       continue;
     }
     if (op.def->can_gather(here)) user_error("pass {}: nothing reads what op {} makes; leave it out", pass_.name, op.name);
     modes_[k] = OpMode::push;
-    for (ValueId input : op.inputs) put(wanted, input);
+    for (ValueId input : op.inputs) wanted[input] = true;
   }
 
-  std::vector<bool> seen(values, false);
+  IdVector<ValueId, bool> seen(values);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const Op& op = graph_.op(pass_.ops[k]);
     const OpSite here{graph_, op};
     for (ValueId input : op.inputs) {
-      ValueClass& kind = classes_[static_cast<std::size_t>(input.index)];
+      ValueClass& kind = classes_[input];
       if (kind == ValueClass::reduced) before_barrier(op, input);
-      if (!at(seen, input)) kind = ValueClass::external;
-      put(seen, input);
+      if (!seen[input]) kind = ValueClass::external;
+      seen[input] = true;
     }
     for (ValueId output : op.outputs) {
-      if (at(seen, output))
+      if (seen[output])
         user_error("pass {}: op {} makes {} after the pass has read it", pass_.name, op.name, graph_.value(output).name);
-      put(seen, output);
+      seen[output] = true;
       const bool complete_later = !op.def->can_gather(here) || op.phase == Phase::forward;
-      classes_[static_cast<std::size_t>(output.index)] = modes_[k] == OpMode::gather && gathers(here) ? ValueClass::gathered
-                                                         : modes_[k] == OpMode::front                 ? ValueClass::fronted
-                                                         : complete_later                             ? ValueClass::reduced
-                                                                                                      : ValueClass::pushed;
-      leaves_[static_cast<std::size_t>(output.index)] = outlives(output);
+      classes_[output] = modes_[k] == OpMode::gather && gathers(here) ? ValueClass::gathered
+                         : modes_[k] == OpMode::front                 ? ValueClass::fronted
+                         : complete_later                             ? ValueClass::reduced
+                                                                      : ValueClass::pushed;
+      leaves_[output] = outlives(output);
     }
   }
-  if (!at(seen, pass_.driver))
+  if (!seen[pass_.driver])
     user_error("pass {}: its driver {} is neither made nor read by its ops", pass_.name, graph_.value(pass_.driver).name);
 
-  for (std::size_t v = 0; v < values; ++v) {
-    if (classes_[v] == ValueClass::none) continue;
-    const ValueId id(static_cast<std::int64_t>(v));
-    slots_[v] = static_cast<int>(values_.size());
+  for (std::int64_t v = 0; v < values; ++v) {
+    const ValueId id(v);
+    if (classes_[id] == ValueClass::none) continue;
+    slots_[id] = static_cast<int>(values_.size());
     values_.push_back(id);
     const Value& value = graph_.value(id);
-    if (classes_[v] == ValueClass::gathered) shared_[v] = contains(pass_.share, id);
-    if (classes_[v] == ValueClass::pushed)
-      shared_[v] = pass_.descending && !value.partial && value.gradient_of && contains(pass_.share, value.gradient_of);
-    if (classes_[v] == ValueClass::fronted) shared_[v] = true;
-    if (classes_[v] == ValueClass::gathered) owned_wanted_[v] = leaves_[v];
+    if (classes_[id] == ValueClass::gathered) shared_[id] = contains(pass_.share, id);
+    if (classes_[id] == ValueClass::pushed)
+      shared_[id] = pass_.descending && !value.partial && value.gradient_of && contains(pass_.share, value.gradient_of);
+    if (classes_[id] == ValueClass::fronted) shared_[id] = true;
+    if (classes_[id] == ValueClass::gathered) owned_wanted_[id] = leaves_[id];
   }
   for (OpId id : pass_.ops) {  // one call makes all outputs of an op: they are shared together
     const std::vector<ValueId>& outputs = graph_.op(id).outputs;
     const bool any = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return shared(v); });
     for (ValueId output : outputs)
-      if (any && value_class(output) == ValueClass::gathered) shared_[static_cast<std::size_t>(output.index)] = true;
+      if (any && value_class(output) == ValueClass::gathered) shared_[output] = true;
   }
-  put(owned_wanted_, pass_.driver);
+  owned_wanted_[pass_.driver] = true;
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     if (modes_[k] == OpMode::gather) continue;
     const OpSite here = site(k);
     const ValueId driver = here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))];
-    if (here.op.def->has_owned_terms(here) || !at(down, driver)) put(owned_wanted_, driver);
+    if (here.op.def->has_owned_terms(here) || !down[driver]) owned_wanted_[driver] = true;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 #include "plan/plan.h"
 
@@ -30,20 +31,20 @@ class PassRoles {
  public:
   // `read_later`, by value: whether a step after the pass reads it, or the graph puts it out. Throws UserError naming pass, op and
   // value when the pass cannot be tiled as it says.
-  PassRoles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later);
+  PassRoles(const Graph& graph, const Pass& pass, const IdVector<ValueId, bool>& read_later);
 
   const Graph& graph() const { return graph_; }
   // Its cuts mean nothing here.
   const Pass& pass() const { return pass_; }
   OpMode mode(std::size_t op_of_pass) const { return modes_[op_of_pass]; }
-  ValueClass value_class(ValueId value) const { return classes_[index(value)]; }
-  bool shared(ValueId value) const { return shared_[index(value)]; }
-  bool leaves(ValueId value) const { return leaves_[index(value)]; }
+  ValueClass value_class(ValueId value) const { return classes_[value]; }
+  bool shared(ValueId value) const { return shared_[value]; }
+  bool leaves(ValueId value) const { return leaves_[value]; }
   // Stored or reduced over: owned boxes must cover the value.
-  bool owned_wanted(ValueId value) const { return owned_wanted_[index(value)]; }
+  bool owned_wanted(ValueId value) const { return owned_wanted_[value]; }
   // All values the pass touches, ascending, and where one of them stands there.
   const std::vector<ValueId>& values() const { return values_; }
-  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[index(value)]); }
+  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[value]); }
   // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
   static constexpr int kNoDim = -1;
   int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
@@ -58,21 +59,20 @@ class PassRoles {
   }
 
  private:
-  static std::size_t index(ValueId value) { return static_cast<std::size_t>(value.index); }
   OpSite site(std::size_t op_of_pass) const { return {graph_, graph_.op(pass_.ops[op_of_pass])}; }
   [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
-  void classify(const std::vector<bool>& read_later);
+  void classify(const IdVector<ValueId, bool>& read_later);
   void map_dims();
   std::vector<int> same_dims(ValueId value) const;
 
   const Graph& graph_;
   const Pass& pass_;
   std::vector<OpMode> modes_;
-  std::vector<ValueClass> classes_;  // by value, as the next four
-  std::vector<bool> shared_;
-  std::vector<bool> leaves_;
-  std::vector<bool> owned_wanted_;
-  std::vector<int> slots_;
+  IdVector<ValueId, ValueClass> classes_;  // by value, as the next four
+  IdVector<ValueId, bool> shared_;
+  IdVector<ValueId, bool> leaves_;
+  IdVector<ValueId, bool> owned_wanted_;
+  IdVector<ValueId, int> slots_;
   std::vector<ValueId> values_;
   std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
 };

@@ -278,21 +278,20 @@ std::int64_t PassTiles::repeats(const Dims& tile) const {
   return count;
 }
 
-std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan) {
-  std::vector<std::vector<bool>> later(plan.passes.size());
+std::vector<IdVector<ValueId, bool>> values_read_later(const Graph& graph, const Plan& plan) {
+  std::vector<IdVector<ValueId, bool>> later(plan.passes.size());
   if (plan.passes.empty()) return later;
-  std::vector<bool> live(static_cast<std::size_t>(graph.value_count()), false);
-  const auto at = [&](ValueId value) { return live.begin() + value.index; };
-  for (ValueId output : graph.outputs()) *at(output) = true;
+  IdVector<ValueId, bool> live(graph.value_count());
+  for (ValueId output : graph.outputs()) live[output] = true;
   const auto back_over = [&](OpId id) {
-    for (ValueId output : graph.op(id).outputs) *at(output) = false;
-    for (ValueId input : graph.op(id).inputs) *at(input) = true;
+    for (ValueId output : graph.op(id).outputs) live[output] = false;
+    for (ValueId input : graph.op(id).inputs) live[input] = true;
   };
   for (std::size_t s = plan.steps.size(); s-- > 0;) {
     const Step& step = plan.steps[s];
     if (const auto* run = std::get_if<RunStep>(&step)) back_over(run->op);
-    if (const auto* out = std::get_if<OutStep>(&step)) *at(out->value) = true;
-    if (const auto* in = std::get_if<InStep>(&step)) *at(in->value) = true;
+    if (const auto* out = std::get_if<OutStep>(&step)) live[out->value] = true;
+    if (const auto* in = std::get_if<InStep>(&step)) live[in->value] = true;
     if (const auto* pass = std::get_if<PassStep>(&step)) {
       later[static_cast<std::size_t>(pass->pass)] = live;
       const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;

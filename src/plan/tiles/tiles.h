@@ -23,7 +23,7 @@ struct TileBoxes {
 class PassTiles {
  public:
   // `read_later`, and what is thrown: as PassRoles.
-  PassTiles(const Graph& graph, const Pass& pass, const std::vector<bool>& read_later)
+  PassTiles(const Graph& graph, const Pass& pass, const IdVector<ValueId, bool>& read_later)
       : PassTiles(TileLines(std::make_shared<const PassRoles>(graph, pass, read_later)), pass) {}
   // `pass` is the one of the lines but for its cuts.
   PassTiles(TileLines& lines, const Pass& pass);
@@ -96,6 +96,6 @@ class PassTiles {
 };
 
 // For each pass of the plan, the values that a later step reads (or the graph puts out) before they are made again.
-std::vector<std::vector<bool>> values_read_later(const Graph& graph, const Plan& plan);
+std::vector<IdVector<ValueId, bool>> values_read_later(const Graph& graph, const Plan& plan);
 
 }  // namespace outsize

@@ -14,8 +14,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-
 // The pieces of one tile, followed op by op.
 class TileCost {
  public:
@@ -108,7 +106,7 @@ class TileCost {
  private:
   std::int64_t workspace_in_proportion(OpId op, const Call& call) const {
     if (!request_.costs) return 0;
-    const std::int64_t whole = request_.costs->workspace[static_cast<std::size_t>(op.index)];
+    const std::int64_t whole = request_.costs->workspace[op];
     if (whole == 0) return 0;
     double part = 0, all = 0;
     for (std::size_t j = 0; j < call.boxes.in.size(); ++j) {
@@ -263,23 +261,23 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
   if (steps == 0) return {};
   constexpr std::int64_t kNever = -1;
   // By value, its newest stay: it begins with the step that makes it, or makes it again.
-  std::vector<std::int64_t> first(static_cast<std::size_t>(graph.value_count()), kNever), last(first);
+  IdVector<ValueId, std::int64_t> first(graph.value_count(), kNever), last(first);
   std::vector<std::int64_t> change(steps + 1, 0);
   const auto lives_here = [&](ValueId id) { return plan.home_of(id) == tier && !graph.value(id).version_of; };
   const auto end_stay = [&](ValueId id) {
-    if (first[at(id)] == kNever || !lives_here(id)) return;
+    if (first[id] == kNever || !lives_here(id)) return;
     const std::int64_t bytes = packed_bytes(request, id);
-    change[static_cast<std::size_t>(first[at(id)])] += bytes;
-    change[static_cast<std::size_t>(last[at(id)]) + 1] -= bytes;
+    change[static_cast<std::size_t>(first[id])] += bytes;
+    change[static_cast<std::size_t>(last[id]) + 1] -= bytes;
   };
-  const auto read = [&](ValueId value, std::size_t step) { last[at(value)] = static_cast<std::int64_t>(step); };
+  const auto read = [&](ValueId value, std::size_t step) { last[value] = static_cast<std::int64_t>(step); };
   const auto make = [&](ValueId value, std::size_t step) {
     end_stay(value);
-    first[at(value)] = last[at(value)] = static_cast<std::int64_t>(step);
+    first[value] = last[value] = static_cast<std::int64_t>(step);
   };
   for (std::int64_t v = 0; v < graph.value_count(); ++v)
-    if (const Value& value = graph.value(ValueId(v)); !value.producer || value.persistent()) first[at(ValueId(v))] = 0;
-  const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
+    if (const Value& value = graph.value(ValueId(v)); !value.producer || value.persistent()) first[ValueId(v)] = 0;
+  const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
   for (std::size_t s = 0; s < steps; ++s) {
     if (const auto* run = std::get_if<RunStep>(&plan.steps[s])) {
       for (ValueId value : graph.op(run->op).inputs) read(value, s);
@@ -296,17 +294,17 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
       for (ValueId input : graph.op(id).inputs)
         if (!std::binary_search(made.begin(), made.end(), input, earlier)) read(input, s);
     for (ValueId value : made)
-      if (later[static_cast<std::size_t>(step->pass)][at(value)]) make(value, s);
+      if (later[static_cast<std::size_t>(step->pass)][value]) make(value, s);
   }
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const ValueId id(v);
     // What nothing reads waits to the end, as persistent values and results do.
-    if (last[at(id)] == kNever || graph.value(id).persistent() || graph.is_output(id)) read(id, steps - 1);
+    if (last[id] == kNever || graph.value(id).persistent() || graph.is_output(id)) read(id, steps - 1);
     end_stay(id);
   }
   for (const auto& [from, to] : takeovers) {
-    if (plan.home_of(from) != tier || plan.home_of(to) != tier || last[at(from)] != first[at(to)]) continue;
-    const auto pass = static_cast<std::size_t>(first[at(to)]);
+    if (plan.home_of(from) != tier || plan.home_of(to) != tier || last[from] != first[to]) continue;
+    const auto pass = static_cast<std::size_t>(first[to]);
     change[pass] -= packed_bytes(request, to);
     change[pass + 1] += packed_bytes(request, to);
   }

@@ -11,9 +11,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
-
 bool reduces(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
   return !op.def->can_gather({graph, op});
@@ -27,15 +24,16 @@ std::int64_t spatial_elements(const Dims& shape) {
 }
 
 // A set of ids below some number that is emptied without touching them all: passes have few of a graph's ops and values each.
+template <class Id>
 class Marks {
  public:
-  explicit Marks(std::int64_t count) : marked_(static_cast<std::size_t>(count), 0) {}
+  explicit Marks(std::int64_t count) : marked_(count, 0) {}
   void clear() { ++now_; }
-  void put(std::size_t id) { marked_[id] = now_; }
-  bool has(std::size_t id) const { return marked_[id] == now_; }
+  void put(Id id) { marked_[id] = now_; }
+  bool has(Id id) const { return marked_[id] == now_; }
 
  private:
-  std::vector<std::int32_t> marked_;  // by id: when last
+  IdVector<Id, std::int32_t> marked_;  // when last
   std::int32_t now_ = 1;
 };
 
@@ -45,25 +43,25 @@ class RegionPlanner {
       : graph_(graph),
         tiling_(tiling),
         order_(eager_order(graph)),
-        position_(static_cast<std::size_t>(graph.op_count())),
+        position_(graph.op_count()),
         numbers_(pass_numbers(graph, tiling)),
-        last_read_(static_cast<std::size_t>(graph.value_count()), kNone),
-        again_(static_cast<std::size_t>(graph.value_count())),
+        last_read_(graph.value_count(), kNone),
+        again_(graph.value_count()),
         ops_(graph.op_count()),
         values_(graph.value_count()) {
-    for (std::size_t i = 0; i < order_.size(); ++i) position_[at(order_[i])] = i;
+    for (std::size_t i = 0; i < order_.size(); ++i) position_[order_[i]] = i;
     const std::int32_t last = *std::max_element(numbers_.begin(), numbers_.end());
     passes_.resize(static_cast<std::size_t>(last) + 1);
     backward_ = first_of_backward(graph, tiling, numbers_);
-    for (ValueId output : graph.outputs()) last_read_[at(output)] = std::numeric_limits<std::int32_t>::max();
+    for (ValueId output : graph.outputs()) last_read_[output] = std::numeric_limits<std::int32_t>::max();
   }
 
   Plan make(std::string planner) {
     for (OpId op : order_)
-      if (!tiling_.tiled[at(op)])
+      if (!tiling_.tiled[op])
         for (ValueId input : graph_.op(op).inputs) read_by(input, std::numeric_limits<std::int32_t>::max());
     for (OpId op : order_)
-      if (tiling_.tiled[at(op)]) passes_[static_cast<std::size_t>(numbers_[at(op)])].push_back(op);
+      if (tiling_.tiled[op]) passes_[static_cast<std::size_t>(numbers_[op])].push_back(op);
     for (std::size_t p = passes_.size(); p-- > static_cast<std::size_t>(backward_);) settle(p);
     make_again();
     for (std::size_t p = static_cast<std::size_t>(backward_); p-- > 0;) settle(p);
@@ -74,7 +72,7 @@ class RegionPlanner {
     plan.planner = std::move(planner);
     std::vector<std::vector<OpId>> before(passes_.size() + 1);
     for (OpId op : order_)
-      if (!tiling_.tiled[at(op)]) before[std::min(passes_.size(), static_cast<std::size_t>(numbers_[at(op)]))].push_back(op);
+      if (!tiling_.tiled[op]) before[std::min(passes_.size(), static_cast<std::size_t>(numbers_[op]))].push_back(op);
     for (std::size_t p = 0; p < before.size(); ++p) {
       for (OpId op : before[p]) plan.steps.push_back(RunStep{op});
       if (p == passes_.size() || passes_[p].empty()) continue;
@@ -84,8 +82,8 @@ class RegionPlanner {
       pass.ops = passes_[p];
       pass.driver = driver_of(graph_, passes_[p], [&](ValueId value) {
         const auto number = static_cast<std::int32_t>(p);
-        const Again& again = again_[at(value)];
-        return last_read_[at(value)] > number || (again.made == number && again.last_read > number);
+        const Again& again = again_[value];
+        return last_read_[value] > number || (again.made == number && again.last_read > number);
       });
       plan.steps.push_back(PassStep{static_cast<int>(plan.passes.size())});
       plan.passes.push_back(std::move(pass));
@@ -94,14 +92,14 @@ class RegionPlanner {
   }
 
  private:
-  void read_by(ValueId value, std::int32_t pass) { last_read_[at(value)] = std::max(last_read_[at(value)], pass); }
+  void read_by(ValueId value, std::int32_t pass) { last_read_[value] = std::max(last_read_[value], pass); }
 
   // How passes after the one that makes the value find it.
   Stored stored(ValueId value) const {
     const Value& v = graph_.value(value);
-    const bool whole = std::any_of(v.consumers.begin(), v.consumers.end(), [&](OpId reader) { return !tiling_.tiled[at(reader)]; });
-    const bool must = whole || reduces(graph_, v.producer) || tiling_.cuts[at(value)] || graph_.is_output(value);
-    return must ? Stored::always : tiling_.stored[at(value)];
+    const bool whole = std::any_of(v.consumers.begin(), v.consumers.end(), [&](OpId reader) { return !tiling_.tiled[reader]; });
+    const bool must = whole || reduces(graph_, v.producer) || tiling_.cuts[value] || graph_.is_output(value);
+    return must ? Stored::always : tiling_.stored[value];
   }
 
   enum class Source : std::uint8_t { made, stored, made_for_backward };
@@ -109,11 +107,11 @@ class RegionPlanner {
   // the first of backward that needs it.
   Source source_of(ValueId value, std::int32_t pass) const {
     const OpId producer = graph_.value(value).producer;
-    if (!producer || !tiling_.tiled[at(producer)]) return Source::stored;
-    if (numbers_[at(producer)] == pass) return Source::made;
+    if (!producer || !tiling_.tiled[producer]) return Source::stored;
+    if (numbers_[producer] == pass) return Source::made;
     const Stored how = stored(value);
     if (how == Stored::never || how == Stored::always) return how == Stored::never ? Source::made : Source::stored;
-    if (pass < backward_ || numbers_[at(producer)] >= backward_) return Source::stored;
+    if (pass < backward_ || numbers_[producer] >= backward_) return Source::stored;
     return how == Stored::forward ? Source::made : Source::made_for_backward;
   }
 
@@ -125,25 +123,25 @@ class RegionPlanner {
     ops_.clear();
     values_.clear();
     const auto add = [&](OpId op) {
-      if (ops_.has(at(op))) return;
-      ops_.put(at(op));
+      if (ops_.has(op)) return;
+      ops_.put(op);
       ops.push_back(op);
     };
     const std::vector<OpId> own = std::move(passes_[p]);
     for (std::size_t k = own.size(); k-- > 0;) {
       const Op& op = graph_.op(own[k]);
-      const bool used = std::any_of(op.outputs.begin(), op.outputs.end(),
-                                    [&](ValueId v) { return values_.has(at(v)) || last_read_[at(v)] > number; });
+      const bool used =
+          std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return values_.has(v) || last_read_[v] > number; });
       if (!used) continue;
       add(own[k]);
-      for (ValueId input : op.inputs) values_.put(at(input));
+      for (ValueId input : op.inputs) values_.put(input);
     }
     for (std::size_t k = 0; k < ops.size(); ++k)
       for (ValueId input : graph_.op(ops[k]).inputs) {
         const Source source = source_of(input, number);
         if (source == Source::made) add(graph_.value(input).producer);
         if (source == Source::stored) read_by(input, number);
-        if (source == Source::made_for_backward) again_[at(input)].read_by(number);
+        if (source == Source::made_for_backward) again_[input].read_by(number);
       }
     passes_[p] = std::move(ops);
     sort(p);
@@ -153,57 +151,57 @@ class RegionPlanner {
   void make_again() {
     std::vector<std::vector<ValueId>> firsts(passes_.size());  // by pass: what it may be the first to need
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
-      if (const Again& again = again_[static_cast<std::size_t>(v)]; again.made != kNone)
+      if (const Again& again = again_[ValueId(v)]; again.made != kNone)
         firsts[static_cast<std::size_t>(again.made)].push_back(ValueId(v));
     for (std::size_t p = 0; p < passes_.size(); ++p) {
       if (firsts[p].empty()) continue;
       const auto number = static_cast<std::int32_t>(p);
       std::vector<OpId>& ops = passes_[p];
       ops_.clear();
-      for (OpId op : ops) ops_.put(at(op));
+      for (OpId op : ops) ops_.put(op);
       std::size_t next = ops.size();
       const auto add = [&](ValueId value) {
         const OpId op = graph_.value(value).producer;
-        if (ops_.has(at(op))) return;
-        ops_.put(at(op));
+        if (ops_.has(op)) return;
+        ops_.put(op);
         ops.push_back(op);
       };
       for (ValueId value : firsts[p])
-        if (again_[at(value)].made == number) add(value);  // else an earlier one has come to need it
+        if (again_[value].made == number) add(value);  // else an earlier one has come to need it
       for (; next < ops.size(); ++next)
         for (ValueId input : graph_.op(ops[next]).inputs) {
           const Source source = source_of(input, number);
           if (source == Source::stored) read_by(input, number);
-          if (source == Source::made_for_backward) again_[at(input)].read_by(number);
-          if (source == Source::made || (source == Source::made_for_backward && again_[at(input)].made == number)) add(input);
+          if (source == Source::made_for_backward) again_[input].read_by(number);
+          if (source == Source::made || (source == Source::made_for_backward && again_[input].made == number)) add(input);
         }
       sort(p);
     }
   }
 
   void sort(std::size_t p) {
-    std::sort(passes_[p].begin(), passes_[p].end(), [&](OpId a, OpId b) { return position_[at(a)] < position_[at(b)]; });
+    std::sort(passes_[p].begin(), passes_[p].end(), [&](OpId a, OpId b) { return position_[a] < position_[b]; });
   }
 
   // An update runs after the last pass, and the last whole op, that reads what it replaces; so does what reads its results.
   void put_off_updates() {
-    std::vector<std::int32_t> least(static_cast<std::size_t>(graph_.value_count()), 0);
+    IdVector<ValueId, std::int32_t> least(graph_.value_count(), 0);
     for (std::size_t p = 0; p < passes_.size(); ++p)
       for (OpId op : passes_[p])
-        for (ValueId input : graph_.op(op).inputs) least[at(input)] = static_cast<std::int32_t>(p) + 1;
+        for (ValueId input : graph_.op(op).inputs) least[input] = static_cast<std::int32_t>(p) + 1;
     for (OpId id : order_) {
       const Op& op = graph_.op(id);
-      if (tiling_.tiled[at(id)]) continue;
-      std::int32_t& number = numbers_[at(id)];
+      if (tiling_.tiled[id]) continue;
+      std::int32_t& number = numbers_[id];
       for (ValueId input : op.inputs) {
         const OpId producer = graph_.value(input).producer;
-        if (producer && !tiling_.tiled[at(producer)]) number = std::max(number, numbers_[at(producer)]);
+        if (producer && !tiling_.tiled[producer]) number = std::max(number, numbers_[producer]);
       }
       for (const InPlacePair& pair : op.updates) {
         const ValueId replaced = op.inputs[static_cast<std::size_t>(pair.input)];
-        number = std::max(number, least[at(replaced)]);
+        number = std::max(number, least[replaced]);
         for (OpId reader : graph_.value(replaced).consumers)
-          if (!tiling_.tiled[at(reader)] && reader != id) number = std::max(number, numbers_[at(reader)]);
+          if (!tiling_.tiled[reader] && reader != id) number = std::max(number, numbers_[reader]);
       }
     }
   }
@@ -223,96 +221,94 @@ class RegionPlanner {
   const Graph& graph_;
   const Tiling& tiling_;
   const std::vector<OpId> order_;
-  std::vector<std::size_t> position_;  // by op, in the order
-  std::vector<std::int32_t> numbers_;
-  std::int32_t backward_ = 0;            // the first pass of backward
-  std::vector<std::int32_t> last_read_;  // by value: the last pass that reads it and does not make it
-  std::vector<Again> again_;             // by value
+  IdVector<OpId, std::size_t> position_;  // by op, in the order
+  IdVector<OpId, std::int32_t> numbers_;
+  std::int32_t backward_ = 0;                  // the first pass of backward
+  IdVector<ValueId, std::int32_t> last_read_;  // by value: the last pass that reads it and does not make it
+  IdVector<ValueId, Again> again_;             // by value
   std::vector<std::vector<OpId>> passes_;
-  Marks ops_, values_;  // of the pass that is settled
+  Marks<OpId> ops_;  // of the pass that is settled
+  Marks<ValueId> values_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling) {
-  std::vector<std::int32_t> numbers(static_cast<std::size_t>(graph.op_count()), 0);
+IdVector<OpId, std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling) {
+  IdVector<OpId, std::int32_t> numbers(graph.op_count(), 0);
   for (std::int64_t o = 0; o < graph.op_count(); ++o) {
     const OpId id(o);
     for (ValueId input : graph.op(id).inputs) {
       const OpId producer = graph.value(input).producer;
       if (!producer) continue;
-      const bool after =
-          tiling.tiled[at(producer)] && (!tiling.tiled[at(id)] || tiling.cuts[at(input)] || reduces(graph, producer));
-      numbers[at(id)] = std::max(numbers[at(id)], numbers[at(producer)] + (after ? 1 : 0));
+      const bool after = tiling.tiled[producer] && (!tiling.tiled[id] || tiling.cuts[input] || reduces(graph, producer));
+      numbers[id] = std::max(numbers[id], numbers[producer] + (after ? 1 : 0));
     }
   }
   return numbers;
 }
 
-std::int32_t first_of_backward(const Graph& graph, const Tiling& tiling, const std::vector<std::int32_t>& numbers) {
+std::int32_t first_of_backward(const Graph& graph, const Tiling& tiling, const IdVector<OpId, std::int32_t>& numbers) {
   std::int32_t first = *std::max_element(numbers.begin(), numbers.end()) + 1;
   for (std::int64_t o = 0; o < graph.op_count(); ++o)
-    if (tiling.tiled[static_cast<std::size_t>(o)] && graph.op(OpId(o)).phase == Phase::backward)
-      first = std::min(first, numbers[static_cast<std::size_t>(o)]);
+    if (tiling.tiled[OpId(o)] && graph.op(OpId(o)).phase == Phase::backward) first = std::min(first, numbers[OpId(o)]);
   return first;
 }
 
-std::vector<bool> read_in_phase(const Graph& graph, const Tiling& tiling) {
-  const std::vector<std::int32_t> numbers = pass_numbers(graph, tiling);
-  std::vector<bool> stored(static_cast<std::size_t>(graph.value_count()), false);
-  std::vector<bool> crosses(static_cast<std::size_t>(graph.value_count()), false);
+IdVector<ValueId, bool> read_in_phase(const Graph& graph, const Tiling& tiling) {
+  const IdVector<OpId, std::int32_t> numbers = pass_numbers(graph, tiling);
+  IdVector<ValueId, bool> stored(graph.value_count(), false);
+  IdVector<ValueId, bool> crosses(graph.value_count());
   const auto is_map_of_tiles = [&](ValueId value) {
     const OpId producer = graph.value(value).producer;
-    return producer && tiling.tiled[at(producer)] && !reduces(graph, producer);
+    return producer && tiling.tiled[producer] && !reduces(graph, producer);
   };
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (!is_map_of_tiles(ValueId(v))) continue;
     for (OpId reader : value.consumers)
-      crosses[static_cast<std::size_t>(v)] =
-          crosses[static_cast<std::size_t>(v)] ||
-          (tiling.tiled[at(reader)] && graph.op(reader).phase == graph.op(value.producer).phase &&
-           numbers[at(reader)] > numbers[at(value.producer)]);
+      crosses[ValueId(v)] =
+          crosses[ValueId(v)] || (tiling.tiled[reader] && graph.op(reader).phase == graph.op(value.producer).phase &&
+                                  numbers[reader] > numbers[value.producer]);
   }
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
-    if (!crosses[static_cast<std::size_t>(v)]) continue;
+    if (!crosses[ValueId(v)]) continue;
     const Op& producer = graph.op(graph.value(ValueId(v)).producer);
     // One that is made of a single stored value, cheaply, is made again.
     std::int64_t maps = 0, stored_maps = 0;
     for (ValueId input : producer.inputs) {
       if (!is_map_of_tiles(input)) continue;
       ++maps;
-      stored_maps += stored[at(input)] || tiling.cuts[at(input)];
+      stored_maps += stored[input] || tiling.cuts[input];
     }
-    stored[static_cast<std::size_t>(v)] = !(maps == 1 && stored_maps == 1 && producer.def->cheap({graph, producer}));
+    stored[ValueId(v)] = !(maps == 1 && stored_maps == 1 && producer.def->cheap({graph, producer}));
   }
   return stored;
 }
 
-std::vector<Stored> stored_in_phase(const Graph& graph, const Tiling& tiling, Stored how) {
-  const std::vector<bool> read = read_in_phase(graph, tiling);
-  std::vector<Stored> stored(read.size(), Stored::never);
-  for (std::size_t v = 0; v < read.size(); ++v) {
-    if (!read[v]) continue;
-    const OpId producer = graph.value(ValueId(static_cast<std::int64_t>(v))).producer;
+IdVector<ValueId, Stored> stored_in_phase(const Graph& graph, const Tiling& tiling, Stored how) {
+  const IdVector<ValueId, bool> read = read_in_phase(graph, tiling);
+  IdVector<ValueId, Stored> stored(read.size(), Stored::never);
+  for (std::int64_t v = 0; v < read.size(); ++v) {
+    if (!read[ValueId(v)]) continue;
+    const OpId producer = graph.value(ValueId(v)).producer;
     const bool lasts = how != Stored::never && graph.op(producer).phase == Phase::backward;
-    stored[v] = lasts ? Stored::always : how;
+    stored[ValueId(v)] = lasts ? Stored::always : how;
   }
   return stored;
 }
 
 ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::function<bool(ValueId)>& leaves) {
   ValueId best;
-  std::vector<bool> extended(static_cast<std::size_t>(graph.value_count()), false), made(extended);
+  IdVector<ValueId, bool> extended(graph.value_count(), false), made(extended);
   for (OpId id : ops) {
-    for (ValueId output : graph.op(id).outputs) made[at(output)] = true;
+    for (ValueId output : graph.op(id).outputs) made[output] = true;
     if (reduces(graph, id)) continue;
-    for (ValueId input : graph.op(id).inputs) extended[at(input)] = true;
+    for (ValueId input : graph.op(id).inputs) extended[input] = true;
   }
   // What the pass makes comes before what it only reads: labels lead to nothing.
-  const auto rank = [&](ValueId value) { return std::pair(!made[at(value)], spatial_elements(graph.value(value).type.shape)); };
+  const auto rank = [&](ValueId value) { return std::pair(!made[value], spatial_elements(graph.value(value).type.shape)); };
   const auto consider = [&](ValueId value) {
-    if (!extended[at(value)] && (!best || rank(value) <= rank(best))) best = value;
+    if (!extended[value] && (!best || rank(value) <= rank(best))) best = value;
   };
   for (OpId id : ops) {
     const Op& op = graph.op(id);
@@ -326,7 +322,7 @@ ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::f
   if (!best)
     for (OpId id : ops)
       for (ValueId input : graph.op(id).inputs)
-        if (reduces(graph, id) && made[at(input)]) consider(input);
+        if (reduces(graph, id) && made[input]) consider(input);
   OUTSIZE_CHECK(best);
   return best;
 }
@@ -347,25 +343,24 @@ bool is_large(const Value& value) {
 
 }  // namespace
 
-std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later) {
-  std::vector<bool> whole(static_cast<std::size_t>(graph.value_count()), false), waits(whole);
+std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<IdVector<ValueId, bool>>& later) {
+  IdVector<ValueId, bool> whole(graph.value_count(), false), waits(whole);
   for (const Step& step : plan.steps) {
     if (const auto* run = std::get_if<RunStep>(&step)) {
-      for (ValueId value : graph.op(run->op).inputs) whole[at(value)] = true;
-      for (ValueId value : graph.op(run->op).outputs) whole[at(value)] = true;
+      for (ValueId value : graph.op(run->op).inputs) whole[value] = true;
+      for (ValueId value : graph.op(run->op).outputs) whole[value] = true;
     }
     const auto* pass = std::get_if<PassStep>(&step);
     if (!pass) continue;
     for (OpId op : plan.passes[static_cast<std::size_t>(pass->pass)].ops) {
-      for (ValueId input : graph.op(op).inputs) waits[at(input)] = waits[at(input)] || graph.value(input).role == Role::input;
+      for (ValueId input : graph.op(op).inputs) waits[input] = waits[input] || graph.value(input).role == Role::input;
       for (ValueId output : graph.op(op).outputs)
-        waits[at(output)] = waits[at(output)] || later[static_cast<std::size_t>(pass->pass)][at(output)];
+        waits[output] = waits[output] || later[static_cast<std::size_t>(pass->pass)][output];
     }
   }
   std::vector<ValueId> found;
   for (std::int64_t v = 0; v < graph.value_count(); ++v)
-    if (waits[static_cast<std::size_t>(v)] && !whole[static_cast<std::size_t>(v)] && is_large(graph.value(ValueId(v))) &&
-        !graph.is_output(ValueId(v)))
+    if (waits[ValueId(v)] && !whole[ValueId(v)] && is_large(graph.value(ValueId(v))) && !graph.is_output(ValueId(v)))
       found.push_back(ValueId(v));
   return found;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/id_vector.h"
 #include "plan/plan.h"
 
 namespace outsize {
@@ -19,26 +20,26 @@ enum class Stored : std::uint8_t {
 
 // What of a training step runs tile by tile, and what of it waits between passes.
 struct Tiling {
-  std::vector<bool> tiled;     // by op: runs in a pass; the others run on whole values
-  std::vector<bool> cuts;      // by value: nothing reads it before the pass that makes it is over
-  std::vector<Stored> stored;  // by value. Cuts, results of reductions and what runs on whole values read are always stored
+  IdVector<OpId, bool> tiled;        // by op: runs in a pass; the others run on whole values
+  IdVector<ValueId, bool> cuts;      // by value: nothing reads it before the pass that makes it is over
+  IdVector<ValueId, Stored> stored;  // by value. Cuts, results of reductions and what runs on whole values read are always stored
 
   auto operator<=>(const Tiling&) const = default;
 };
 
 // The number of the pass each op runs in, or before which it runs on whole values: the smallest that dependences allow. A reduction
 // (batch statistics, a weight's gradient, the loss) is complete after its pass, so that what reads it runs in a later one.
-std::vector<std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling);
+IdVector<OpId, std::int32_t> pass_numbers(const Graph& graph, const Tiling& tiling);
 
 // The first pass of backward, or the number of passes where there is none.
-std::int32_t first_of_backward(const Graph& graph, const Tiling& tiling, const std::vector<std::int32_t>& numbers);
+std::int32_t first_of_backward(const Graph& graph, const Tiling& tiling, const IdVector<OpId, std::int32_t>& numbers);
 
 // By value, whether it must be stored so that forward runs each op once but for cheap ones, and backward too: values of tiled ops
 // that later passes of the same phase read. What backward alone reads of forward is not among them.
-std::vector<bool> read_in_phase(const Graph& graph, const Tiling& tiling);
+IdVector<ValueId, bool> read_in_phase(const Graph& graph, const Tiling& tiling);
 
 // `stored` of a tiling that stores just these: of forward, as long as `how` says; gradients always, unless nothing is stored.
-std::vector<Stored> stored_in_phase(const Graph& graph, const Tiling& tiling, Stored how = Stored::always);
+IdVector<ValueId, Stored> stored_in_phase(const Graph& graph, const Tiling& tiling, Stored how = Stored::always);
 
 // The plan of a tiling: its passes in order, each with one tile and the driver that its grid is to cut, and between them what runs
 // on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.
@@ -52,7 +53,7 @@ ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::f
 // Maps and other large values that only passes touch and that outlive one (or come from before all): they may live in a lower tier
 // and be streamed
 // (`Plan::home`). `later`: values_read_later of the plan.
-std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<std::vector<bool>>& later);
+std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<IdVector<ValueId, bool>>& later);
 
 // The pass with every row of its maps computed once.
 Pass with_shared_rows(const Graph& graph, Pass pass);

@@ -11,9 +11,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
-std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
-
 // Decides what is stored, in the order that values are made. Whatever later passes of its phase read is stored, or in its stead one
 // of those that it is made of, back to where they come from several values or from a stored one; or none, and all are made again
 // from there. Reckoned with whole ops and whole copies: halos and what a pass makes again anyway are left to the tiles of a plan.
@@ -25,14 +22,14 @@ class CheaperStores {
         tiling_(tiling),
         costs_(costs_of(request)),
         numbers_(pass_numbers(graph_, tiling)),
-        stored_(static_cast<std::size_t>(graph_.value_count()), Stored::never),
-        seen_ops_(static_cast<std::size_t>(graph_.op_count()), 0),
-        seen_values_(static_cast<std::size_t>(graph_.value_count()), 0) {}
+        stored_(graph_.value_count(), Stored::never),
+        seen_ops_(graph_.op_count(), 0),
+        seen_values_(graph_.value_count(), 0) {}
 
-  std::vector<Stored> decide() {
-    const std::vector<bool> read = read_in_phase(graph_, tiling_);
+  IdVector<ValueId, Stored> decide() {
+    const IdVector<ValueId, bool> read = read_in_phase(graph_, tiling_);
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
-      if (read[static_cast<std::size_t>(v)]) decide(ValueId(v));
+      if (read[ValueId(v)]) decide(ValueId(v));
     return std::move(stored_);
   }
 
@@ -79,15 +76,15 @@ class CheaperStores {
         fewest = seconds;
         best = k;
       }
-    if (best < chain.size()) stored_[at(chain[best].value)] = Stored::always;
+    if (best < chain.size()) stored_[chain[best].value] = Stored::always;
   }
 
   // The passes after the one that makes a value that read it.
   std::vector<std::int32_t> later_passes(ValueId value) const {
     std::vector<std::int32_t> passes;
-    const std::int32_t made = numbers_[at(graph_.value(value).producer)];
+    const std::int32_t made = numbers_[graph_.value(value).producer];
     for (OpId reader : graph_.value(value).consumers)
-      if (tiling_.tiled[at(reader)] && numbers_[at(reader)] > made) passes.push_back(numbers_[at(reader)]);
+      if (tiling_.tiled[reader] && numbers_[reader] > made) passes.push_back(numbers_[reader]);
     std::sort(passes.begin(), passes.end());
     passes.erase(std::unique(passes.begin(), passes.end()), passes.end());
     return passes;
@@ -103,9 +100,9 @@ class CheaperStores {
       const bool gradient = graph_.op(producer).phase == Phase::backward;
       std::vector<ValueId> leading, others;
       ++walk_;
-      double own = costs_.seconds[at(producer)];
+      double own = costs_.seconds[producer];
       for (ValueId input : graph_.op(producer).inputs) {
-        if (graph_.value(input).persistent() || std::exchange(seen_values_[at(input)], walk_) == walk_) continue;
+        if (graph_.value(input).persistent() || std::exchange(seen_values_[input], walk_) == walk_) continue;
         if (is_found(input))
           own += seconds_in(input);
         else
@@ -126,9 +123,9 @@ class CheaperStores {
   bool is_found(ValueId value) const {
     const Value& v = graph_.value(value);
     const OpId producer = v.producer;
-    if (!producer || !tiling_.tiled[at(producer)] || tiling_.cuts[at(value)] || stored_[at(value)] == Stored::always) return true;
+    if (!producer || !tiling_.tiled[producer] || tiling_.cuts[value] || stored_[value] == Stored::always) return true;
     if (!graph_.op(producer).def->can_gather({graph_, graph_.op(producer)})) return true;
-    return std::any_of(v.consumers.begin(), v.consumers.end(), [&](OpId reader) { return !tiling_.tiled[at(reader)]; });
+    return std::any_of(v.consumers.begin(), v.consumers.end(), [&](OpId reader) { return !tiling_.tiled[reader]; });
   }
 
   // Of all that a pass would run, and load, to make these values again; more than `most` is as bad as any.
@@ -138,14 +135,14 @@ class CheaperStores {
     std::vector<OpId> ops;
     const auto add = [&](ValueId value) {
       const OpId op = graph_.value(value).producer;
-      if (std::exchange(seen_ops_[at(op)], walk_) == walk_) return;
+      if (std::exchange(seen_ops_[op], walk_) == walk_) return;
       ops.push_back(op);
-      seconds += costs_.seconds[at(op)];
+      seconds += costs_.seconds[op];
     };
     for (ValueId value : values) add(value);
     for (std::size_t k = 0; k < ops.size() && seconds <= most; ++k)
       for (ValueId input : graph_.op(ops[k]).inputs) {
-        if (graph_.value(input).persistent() || std::exchange(seen_values_[at(input)], walk_) == walk_) continue;
+        if (graph_.value(input).persistent() || std::exchange(seen_values_[input], walk_) == walk_) continue;
         if (is_found(input))
           seconds += seconds_in(input);
         else
@@ -158,9 +155,10 @@ class CheaperStores {
   const Graph& graph_;
   const Tiling& tiling_;
   const OpCosts costs_;
-  const std::vector<std::int32_t> numbers_;
-  std::vector<Stored> stored_;
-  std::vector<std::int64_t> seen_ops_, seen_values_;  // the last walk that met them
+  const IdVector<OpId, std::int32_t> numbers_;
+  IdVector<ValueId, Stored> stored_;
+  IdVector<OpId, std::int64_t> seen_ops_;        // the last walk that met them
+  IdVector<ValueId, std::int64_t> seen_values_;  // likewise
   std::int64_t walk_ = 0;
 };
 
@@ -183,21 +181,21 @@ bool remaking_may_gain(const PlanRequest& request, double seconds) {
   return seconds >= once * kAbout;
 }
 
-std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake) {
+IdVector<ValueId, Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake) {
   const Graph& graph = request.graph;
   const Stored how = remake == Remake::none       ? Stored::always
                      : remake == Remake::once     ? Stored::each_phase
                      : remake == Remake::backward ? Stored::forward
                                                   : Stored::never;
-  std::vector<Stored> stored =
+  IdVector<ValueId, Stored> stored =
       remake == Remake::cheaper ? CheaperStores(request, tiling).decide() : stored_in_phase(graph, tiling, how);
   for (std::int64_t o = 0; o < graph.op_count(); ++o) {
     const Op& op = graph.op(OpId(o));
-    if (!tiling.tiled[at(OpId(o))] || op.phase != Phase::forward) continue;
+    if (!tiling.tiled[OpId(o)] || op.phase != Phase::forward) continue;
     const std::vector<OpId>& readers = graph.value(op.outputs[0]).consumers;
-    const bool whole = std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return !tiling.tiled[at(reader)]; });
-    if (!whole && !tiling.cuts[at(op.outputs[0])] && stored[at(op.outputs[0])] != Stored::always) continue;
-    for (ValueId output : stored_beside(graph, OpId(o))) stored[at(output)] = Stored::always;
+    const bool whole = std::any_of(readers.begin(), readers.end(), [&](OpId reader) { return !tiling.tiled[reader]; });
+    if (!whole && !tiling.cuts[op.outputs[0]] && stored[op.outputs[0]] != Stored::always) continue;
+    for (ValueId output : stored_beside(graph, OpId(o))) stored[output] = Stored::always;
   }
   return stored;
 }

@@ -32,6 +32,6 @@ bool remaking_may_gain(const PlanRequest& request, double seconds);
 std::vector<ValueId> stored_beside(const Graph& graph, OpId op);
 
 // `Tiling::stored` of ops that are tiled and cut so, with what is stored beside.
-std::vector<Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake);
+IdVector<ValueId, Stored> stored_by(const PlanRequest& request, const Tiling& tiling, Remake remake);
 
 }  // namespace outsize

@@ -11,8 +11,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(OpId id) { return static_cast<std::size_t>(id.index); }
-
 constexpr double kNever = 1e300;
 
 // An input that would take much host memory is better read again wherever it is needed.
@@ -299,12 +297,12 @@ Cut cut_of(const Graph& graph) {
   return maps >= others ? Cut::space : Cut::samples;
 }
 
-Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vector<bool> cuts, Remake remake) {
+Tiling tiling_of(const PlanRequest& request, IdVector<OpId, bool> tiled, IdVector<ValueId, bool> cuts, Remake remake) {
   const Graph& graph = request.graph;
   Tiling tiling{std::move(tiled), std::move(cuts), {}};
   for (std::int64_t v = 0; v < graph.value_count(); ++v)
     if (const Value& value = graph.value(ValueId(v)); value.gradient_of && !value.partial)
-      tiling.cuts[static_cast<std::size_t>(v)] = tiling.cuts[static_cast<std::size_t>(value.gradient_of.index)];
+      tiling.cuts[ValueId(v)] = tiling.cuts[value.gradient_of];
   tiling.stored = stored_by(request, tiling, remake);
   return tiling;
 }
@@ -321,7 +319,7 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
   // A run's weights stay where they are: what would hold one elsewhere is no plan for it.
   for (const auto& [name, home] : request.homes)
     if (const ValueId value = graph.find_value(name); value && home != plan.home_of(value)) return attempt;
-  const std::vector<std::vector<bool>> later = values_read_later(graph, plan);
+  const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
   if (choice.stream != TiledChoice::Stream::none)
     for (ValueId value : streamable(graph, plan, later))
       if (choice.stream == TiledChoice::Stream::all || !graph.value(value).producer)
@@ -342,10 +340,10 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
   double in_passes = 0;  // if their ops ran on whole values: in tiles they take about as long, or longer
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* run = std::get_if<RunStep>(&plan.steps[s]);
-    const std::int64_t bytes = resident[s] + (run ? costs.workspace[at(run->op)] : 0);
-    if (run) result.seconds += costs.seconds[at(run->op)];
+    const std::int64_t bytes = resident[s] + (run ? costs.workspace[run->op] : 0);
+    if (run) result.seconds += costs.seconds[run->op];
     if (const auto* step = std::get_if<PassStep>(&plan.steps[s]))
-      for (OpId op : plan.passes[static_cast<std::size_t>(step->pass)].ops) in_passes += costs.seconds[at(op)];
+      for (OpId op : plan.passes[static_cast<std::size_t>(step->pass)].ops) in_passes += costs.seconds[op];
     result.bytes = std::max(result.bytes, bytes);
     lacks(bytes, run ? run->op : plan.passes[static_cast<std::size_t>(std::get<PassStep>(plan.steps[s]).pass)].ops.back());
   }

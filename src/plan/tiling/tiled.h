@@ -16,7 +16,8 @@ namespace outsize {
 class PassTrial {
  public:
   // `limit`: bytes, or kNoLimit. `read_later`, and what is thrown: as PassRoles.
-  PassTrial(const PlanRequest& request, const Plan& plan, const Pass& pass, const std::vector<bool>& read_later, std::int64_t limit)
+  PassTrial(const PlanRequest& request, const Plan& plan, const Pass& pass, const IdVector<ValueId, bool>& read_later,
+            std::int64_t limit)
       : request_(request), plan_(plan), lines_(std::make_shared<const PassRoles>(request.graph, pass, read_later)), limit_(limit) {}
 
   const Graph& graph() const { return request_.graph; }
@@ -105,7 +106,7 @@ Cut cut_of(const Graph& graph);
 bool can_tile(const Graph& graph, OpId op, Cut cut);
 
 // The tiling of these ops with these values stored between passes (both by id): backward is cut where forward is.
-Tiling tiling_of(const PlanRequest& request, std::vector<bool> tiled, std::vector<bool> cuts, Remake remake);
+Tiling tiling_of(const PlanRequest& request, IdVector<OpId, bool> tiled, IdVector<ValueId, bool> cuts, Remake remake);
 
 // The fastest tiled plan of that choice within the budget.
 TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice);

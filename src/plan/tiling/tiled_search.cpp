@@ -14,21 +14,21 @@ namespace outsize {
 namespace {
 
 // By op, the group that it, or what it is the gradient of, belongs to; beyond all groups where it cannot be tiled.
-std::vector<std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups, Cut cut) {
-  std::vector<std::size_t> group_of(static_cast<std::size_t>(graph.op_count()), groups.size());
+IdVector<OpId, std::size_t> tileable_groups(const Graph& graph, const std::vector<Group>& groups, Cut cut) {
+  IdVector<OpId, std::size_t> group_of(graph.op_count(), groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g)
     for (const std::vector<OpId>* ops : {&groups[g].forward, &groups[g].backward})
       for (OpId op : *ops)
-        if (can_tile(graph, op, cut)) group_of[static_cast<std::size_t>(op.index)] = g;
+        if (can_tile(graph, op, cut)) group_of[op] = g;
   return group_of;
 }
 
 // The ops that make or read the largest of what can be cut into tokens: logits of many words, where there are such.
-std::vector<bool> ops_of_largest(const Graph& graph) {
+IdVector<OpId, bool> ops_of_largest(const Graph& graph) {
   std::int64_t most = 0;
   for (const Value& value : graph.values())
     if (value.role == Role::activation) most = std::max(most, value.type.elements());
-  std::vector<bool> tiled(static_cast<std::size_t>(graph.op_count()), false);
+  IdVector<OpId, bool> tiled(graph.op_count());
   for (std::int64_t o = 0; o < graph.op_count(); ++o) {
     const Op& op = graph.op(OpId(o));
     const auto is_largest = [&](ValueId value) {
@@ -36,7 +36,7 @@ std::vector<bool> ops_of_largest(const Graph& graph) {
     };
     const bool touches = std::any_of(op.inputs.begin(), op.inputs.end(), is_largest) ||
                          std::any_of(op.outputs.begin(), op.outputs.end(), is_largest);
-    tiled[static_cast<std::size_t>(o)] = touches && can_tile(graph, OpId(o), Cut::tokens);
+    tiled[OpId(o)] = touches && can_tile(graph, OpId(o), Cut::tokens);
   }
   return tiled;
 }
@@ -105,7 +105,7 @@ class Searcher {
 
   bool has_tokens() const { return cut_of(graph_) == Cut::samples; }
   bool host_lacks() const { return !best_ && least_host_ != kNotTried; }
-  std::vector<bool> no_cuts() const { return std::vector<bool>(static_cast<std::size_t>(graph_.value_count()), false); }
+  IdVector<ValueId, bool> no_cuts() const { return IdVector<ValueId, bool>(graph_.value_count()); }
 
   // Returns whether the host has room for what it streams.
   bool consider(const Tiling& tiling, Stream stream) {
@@ -136,7 +136,7 @@ class Searcher {
     return has_room;
   }
 
-  bool consider_ops(std::vector<bool> tiled, std::vector<bool> cuts, Stream stream) {
+  bool consider_ops(IdVector<OpId, bool> tiled, IdVector<ValueId, bool> cuts, Stream stream) {
     const Tiling tiling = tiling_of(request_, std::move(tiled), std::move(cuts), remake_);
     // Where no pass waits for another of its phase, there is nothing to be made again.
     const bool same = remake_ != Remake::none && tiling.stored == stored_by(request_, tiling, Remake::none);
@@ -145,14 +145,14 @@ class Searcher {
 
   // The first layers tiled, with what these positions make stored, or what a pool after them does.
   bool consider_layers(std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
-    std::vector<bool> cuts = no_cuts();
+    IdVector<ValueId, bool> cuts = no_cuts();
     for (std::int64_t position : positions) {
       if (position < end && !stored_beside(graph_, groups_[static_cast<std::size_t>(position)].forward.back()).empty()) ++position;
-      if (position < end) cuts[static_cast<std::size_t>(groups_[static_cast<std::size_t>(position) - 1].output.index)] = true;
+      if (position < end) cuts[groups_[static_cast<std::size_t>(position) - 1].output] = true;
     }
     bool has_room = false;
-    for (const std::vector<std::size_t>& group_of : tileable_) {
-      std::vector<bool> tiled;
+    for (const IdVector<OpId, std::size_t>& group_of : tileable_) {
+      IdVector<OpId, bool> tiled;
       for (const std::size_t group : group_of) tiled.push_back(group < static_cast<std::size_t>(end));
       has_room |= consider_ops(std::move(tiled), cuts, stream);
       if (end == 0) break;
@@ -208,7 +208,7 @@ class Searcher {
   // Weights leave the device only where nothing else helps: they are read again in every step. The large ones first, then all.
   void split_weights() {
     constexpr std::int64_t kParts = 8;
-    const std::vector<bool> none_tiled(static_cast<std::size_t>(graph_.op_count()), false);
+    const IdVector<OpId, bool> none_tiled(graph_.op_count());
     const Plan untiled = plan_of(graph_, tiling_of(request_, none_tiled, no_cuts(), Remake::none), "");
     std::vector<ValueId> split;
     for (const std::int64_t bytes : {limit_of(request_) / kParts, std::int64_t{1}}) {
@@ -238,9 +238,9 @@ class Searcher {
   const std::string_view planner_;
   const TiledSearch& search_;
   const std::vector<Group> groups_;
-  const std::vector<std::int64_t> ends_;            // groups after which maps are smaller
-  std::vector<std::int64_t> layers_;                // how many are tried in tiles
-  std::vector<std::vector<std::size_t>> tileable_;  // by way to cut, then by op: its group
+  const std::vector<std::int64_t> ends_;               // groups after which maps are smaller
+  std::vector<std::int64_t> layers_;                   // how many are tried in tiles
+  std::vector<IdVector<OpId, std::size_t>> tileable_;  // by way to cut, then by op: its group
   const Stream first_;
   std::vector<Stream> streams_{first_};
   // Where the time is about the same, the one that asks for less host memory is better; what was given for it may be used.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/id_vector.h"
 #include "graph/opdef.h"
 
 namespace outsize {
@@ -63,12 +64,12 @@ std::optional<Uses> uses_of(const Graph& graph, ValueId weight) {
 }  // namespace
 
 std::vector<ValueId> splittable_weights(const Graph& graph, const Plan& plan) {
-  std::vector<bool> whole(static_cast<std::size_t>(graph.op_count()), false);
+  IdVector<OpId, bool> whole(graph.op_count(), false);
   for (const Step& step : plan.steps)
-    if (const auto* run = std::get_if<RunStep>(&step)) whole[static_cast<std::size_t>(run->op.index)] = true;
+    if (const auto* run = std::get_if<RunStep>(&step)) whole[run->op] = true;
   for (const Pass& pass : plan.passes)
-    for (OpId op : pass.ops) whole[static_cast<std::size_t>(op.index)] = false;
-  const auto runs_whole = [&](OpId op) { return whole[static_cast<std::size_t>(op.index)]; };
+    for (OpId op : pass.ops) whole[op] = false;
+  const auto runs_whole = [&](OpId op) { return whole[op]; };
   std::vector<ValueId> found;
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
@@ -90,9 +91,9 @@ std::int64_t bytes_with_states(const Graph& graph, ValueId weight) {
 void split_weights(const Graph& graph, Plan& plan, const std::vector<ValueId>& weights) {
   if (weights.empty()) return;
   enum class Becomes : std::uint8_t { itself, pass, nothing };
-  std::vector<Becomes> becomes(static_cast<std::size_t>(graph.op_count()), Becomes::itself);
-  const auto of = [&](OpId op) -> Becomes& { return becomes[static_cast<std::size_t>(op.index)]; };
-  std::vector<OpId> update_with(becomes.size());  // by gradient op
+  IdVector<OpId, Becomes> becomes(graph.op_count(), Becomes::itself);
+  const auto of = [&](OpId op) -> Becomes& { return becomes[op]; };
+  IdVector<OpId, OpId> update_with(becomes.size());  // by gradient op
   for (ValueId weight : weights) {
     const std::optional<Uses> uses = uses_of(graph, weight);
     OUTSIZE_CHECK(uses);
@@ -101,7 +102,7 @@ void split_weights(const Graph& graph, Plan& plan, const std::vector<ValueId>& w
     if (!uses->update) continue;
     of(uses->gradient) = Becomes::pass;
     of(uses->update) = Becomes::nothing;
-    update_with[static_cast<std::size_t>(uses->gradient.index)] = uses->update;
+    update_with[uses->gradient] = uses->update;
     for (ValueId state : uses->states) plan.home[state] = Tier::host;
   }
   std::vector<Step> steps;
@@ -126,7 +127,7 @@ void split_weights(const Graph& graph, Plan& plan, const std::vector<ValueId>& w
     pass.ops = {run->op};
     pass.driver = graph.op(run->op).outputs[0];
     // The gradient of some rows goes into the update of these rows at once.
-    if (const OpId update = update_with[static_cast<std::size_t>(run->op.index)]) {
+    if (const OpId update = update_with[run->op]) {
       pass.ops.push_back(update);
       pass.driver = graph.op(update).outputs[0];
     }
