@@ -2,7 +2,7 @@
 include(${CMAKE_CURRENT_LIST_DIR}/blocks.cmake)
 set(document docs/adding-an-op.md)
 
-foreach(file op.cpp reference.cpp cpu.cpp cases.h)
+foreach(file op.cpp reference.cpp cpu.cpp cuda.cu cases.h)
   write_block(${document} src/ops/elu/${file})
 endforeach()
 
