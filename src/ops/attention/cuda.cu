@@ -59,7 +59,7 @@ struct Tiling {
     const std::int64_t row_bytes = matrices * stride * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t operands =
         2 * samples * (queries + shape.keys) * heads * shape.width * static_cast<std::int64_t>(sizeof(float));  // q, k, v, y
-    const std::int64_t bytes = std::min(score_bytes(), std::max(operands, kLeastScoreBytes));
+    const std::int64_t bytes = std::min(OUTSIZE_PLACE::score_bytes(), std::max(operands, kLeastScoreBytes));
     const std::int64_t rows = std::max<std::int64_t>(bytes / row_bytes, 1);
     // Where the box has all queries, none moves, and it is known which keys a block of them sees.
     const bool cut_keys = shape.causal && queries == shape.queries;

@@ -21,8 +21,6 @@ constexpr PlannerOption kCheckpointSegments{.name = "segments",
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // Of the dynamic programme.
 constexpr std::size_t kMostGroups = 64;
 constexpr int kSlots = 300;
