@@ -1,7 +1,11 @@
 #include "answer.h"
 
+#include <algorithm>
+#include <map>
+
 #include "command.h"
 #include "outsize/error.h"
+#include "outsize/outsize.h"
 #include "say.h"
 
 namespace outsize::cli {
@@ -71,7 +75,66 @@ Json to_json(const Advice& advice) {
   if (!advice.fitting_planners.empty() || advice.untried_planners.empty()) object["fitting_planners"] = advice.fitting_planners;
   object["untried_planners"] = advice.untried_planners;
   if (advice.fitting_batch) object["fitting_batch"] = *advice.fitting_batch;
+  const std::optional<std::string> command = fitting_command(advice);
+  object["fitting_command"] = command ? Json(*command) : Json(nullptr);
   return object;
+}
+
+namespace {
+
+std::vector<std::string> words;
+
+// The command line with other values of flags; without those whose value is empty.
+std::string command_with(const std::map<std::string, std::string>& flags) {
+  std::vector<std::string> changed;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string name = words[i].substr(0, words[i].find('='));
+    if (!flags.contains(name))
+      changed.push_back(words[i]);
+    else if (name == words[i] && name != "--no-split")
+      ++i;  // its value
+  }
+  for (const auto& [name, value] : flags)
+    if (!value.empty()) changed.insert(changed.end(), {name, value});
+  std::string text = "outsize";
+  for (const std::string& word : changed) {
+    const bool plain =
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:%+@") == word.npos;
+    std::string quoted = word;
+    for (std::size_t at = 0; (at = quoted.find('\'', at)) != quoted.npos; at += 4) quoted.replace(at, 1, "'\\''");
+    text += plain ? " " + word : " '" + quoted + "'";
+  }
+  return text;
+}
+
+}  // namespace
+
+void keep_words(int argc, char** argv) { words.assign(argv + std::min(argc, 1), argv + argc); }
+
+std::optional<std::string> fitting_command(const Advice& advice) {
+  if (!advice.fitting_planners.empty())
+    return command_with({{"--planner", advice.fitting_planners.front()}, {"--plan", ""}, {"--no-split", ""}});
+  if (advice.smallest_budget && advice.budget_is_there)
+    return command_with({{"--memory", std::to_string(*advice.smallest_budget)}});
+  if (advice.fitting_batch) return command_with({{"--batch", std::to_string(*advice.fitting_batch)}});
+  return std::nullopt;
+}
+
+std::optional<std::string> command_with_memory(Task task, std::int64_t needed) {
+  task.planning.advice_seconds = 0;
+  task.planning.memory.clear();
+  const std::int64_t there = describe(task).budgets.device;
+  for (const double factor : {1.0, 1.1, 1.25, 1.5, 2.0, 3.0}) {
+    const auto bytes = static_cast<std::int64_t>(factor * static_cast<double>(needed));
+    if (bytes > there) break;
+    task.planning.memory = std::to_string(bytes);
+    if (plan(task).fits()) return command_with({{"--memory", task.planning.memory}});
+  }
+  return std::nullopt;
+}
+
+void say_refused(const std::string& message, const std::optional<std::string>& command) {
+  say("{}. {}", message, command ? "This fits: " + *command : "No command was found that fits");
 }
 
 void print_json(const Json& object) { fmt::print("{}\n", object.dump(2)); }

@@ -69,8 +69,15 @@ int run(Flags flags) {
   (flags.common.json ? print_rows : print_table)(comparison);
   const PlanRow& best = comparison.rows.front();
   if (best.fits()) return kDone;
-  const std::string nearest = sentence_of(*best.refusal);
-  say("{}{}", comparison.rows.size() == 1 ? "" : "no planner fits; the nearest: ", nearest);
+  std::optional<std::string> command;
+  int tries = 3;
+  for (const PlanRow& row : comparison.rows) {
+    if (command || !row.refusal->of_bytes() || row.refusal->tier != Tier::device || tries == 0) continue;
+    --tries;
+    flags.task.planning.planner = row.name();
+    command = command_with_memory(flags.task, row.refusal->needed);
+  }
+  say_refused((comparison.rows.size() == 1 ? "" : "no planner fits; the nearest: ") + sentence_of(*best.refusal), command);
   return kBudgetRefused;
 }
 

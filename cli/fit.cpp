@@ -37,12 +37,30 @@ std::vector<std::string> cells_of(const FitRow& found) {
           missing};
 }
 
-void print_table(const Flags& flags, const FitReport& report) {
-  fmt::print("{}, {} on {}\n\n", flags.task.model.name, format_bytes(report.facts.budgets.device), report.facts.device);
-  Table table({"planner", "largest " + report.by, "peak", "step", "throughput", "missing for more"});
-  for (const FitRow& row : report.rows) table.row(cells_of(row));
-  table.print();
-}
+// The table as it is found, row by row, for what comes later may take long.
+class Rows {
+ public:
+  explicit Rows(const Flags& flags)
+      : flags_(flags), table_({"planner", "largest " + flags.fit.by, "peak", "step", "throughput", "missing for more"}) {
+    for (const std::string& name : flags.fit.planners) widths_[0] = std::max(widths_[0], name.size());
+    if (flags.fit.planners.empty())
+      for (const PlannerInfo& planner : list_planners()) widths_[0] = std::max(widths_[0], planner.name.size());
+  }
+
+  void print(const FitRow& row, const Facts& facts) {
+    if (!begun_) fmt::print("{}, {} on {}\n\n", flags_.task.model.name, format_bytes(facts.budgets.device), facts.device);
+    begun_ = true;
+    table_.row(cells_of(row));
+    table_.print(widths_);
+    std::fflush(stdout);
+  }
+
+ private:
+  const Flags& flags_;
+  Table table_;
+  std::vector<std::size_t> widths_{0, 15, 8, 8, 16, 0};  // what most numbers take
+  bool begun_ = false;
+};
 
 void print_rows(const Flags& flags, const FitReport& report) {
   Json object{{"fits", report.fits()},
@@ -71,13 +89,13 @@ void print_rows(const Flags& flags, const FitReport& report) {
   print_json(object);
 }
 
-// The refusal that lacks the fewest bytes; nothing where nobody refused anything.
-const Refusal* nearest_of(const FitReport& report) {
+// The row whose refusal lacks the fewest bytes; nothing where nobody refused anything.
+const FitRow* nearest_of(const FitReport& report) {
   const FitRow* nearest = nullptr;
   const auto missing = [](const FitRow& row) { return row.row.missing_bytes().value_or(std::numeric_limits<std::int64_t>::max()); };
   for (const FitRow& row : report.rows)
     if (row.row.refusal && (!nearest || missing(row) < missing(*nearest))) nearest = &row;
-  return nearest ? &*nearest->row.refusal : nullptr;
+  return nearest;
 }
 
 int run(Flags flags) {
@@ -86,24 +104,32 @@ int run(Flags flags) {
   const StopOnSignal signals;
   Observer observer = progress.observer();
   observer.stop = [] { return StopOnSignal::caught(); };
-  // On a terminal, long searches show what they have as they find it; the table follows.
-  if (progress.active())
-    flags.fit.found = [&](const FitRow& row) {
+  Rows rows(flags);
+  if (!flags.common.json)
+    flags.fit.found = [&](const FitRow& row, const Facts& facts) {
       progress.clear();
-      const std::vector<std::string> cells = cells_of(row);
-      write_to_stderr(fmt::format("{}: {} {}{}\n", cells[0], flags.fit.by, cells[1], row.largest ? ", " + cells[4] : ""));
+      rows.print(row, facts);
     };
   const FitReport report = fit(flags.task, flags.fit, observer);
   progress.clear();
-  (flags.common.json ? print_rows : print_table)(flags, report);
+  if (flags.common.json) print_rows(flags, report);
   if (const int number = StopOnSignal::number(); number != 0) {
     say("stopped by {}; what was found until then stands above", StopOnSignal::caught());
     return kSignalled + number;
   }
   if (report.fits()) return kDone;
   const bool stopped = std::ranges::any_of(report.rows, &FitRow::stopped);
-  const Refusal* nearest = nearest_of(report);
-  say("no {}{} fits{}", report.by, stopped ? " that was tried" : "", nearest ? ": " + sentence_of(*nearest) : std::string());
+  const FitRow* nearest = nearest_of(report);
+  const Refusal* refusal = nearest ? &*nearest->row.refusal : nullptr;
+  std::optional<std::string> command;
+  if (refusal && refusal->of_bytes() && refusal->tier == Tier::device && report.by == "batch" && !flags.task.model.is_file()) {
+    flags.task.model.options.batch = nearest->batch;
+    flags.task.planning.planner = nearest->row.name();
+    command = command_with_memory(flags.task, refusal->needed);
+  }
+  say_refused(
+      fmt::format("no {}{} fits{}", report.by, stopped ? " that was tried" : "", refusal ? ": " + sentence_of(*refusal) : ""),
+      command);
   return kBudgetRefused;
 }
 
@@ -114,6 +140,8 @@ Run add_fit(CLI::App& command) {
   add_word(command, "--by", flags->fit.by, {"batch", "image", "width", "depth"}, "what is made larger [batch]");
   add_number(command, "--probe-limit", flags->fit.probe_seconds, 0,
              "a planner that takes more seconds than this for one size is asked no more [60]");
+  add_number(command, "--seconds", flags->fit.seconds, 0,
+             "nor is one whose next size is likely to take longer than is left of these [50]");
   add_model_flags(command, flags->task.model);
   add_optimizer_flags(command, flags->task.training);
   add_planners_flags(command, flags->task.planning, flags->fit.planners);

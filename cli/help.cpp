@@ -20,7 +20,7 @@ constexpr std::string_view kOptimizer[]{"--lr",        "--schedule",     "--warm
 constexpr std::string_view kPlan[]{"--memory",  "--host-memory", "--spill",    "--spill-limit", "--check-spill",
                                    "--planner", "--no-split",    "--planners", "--plan",        "--device",
                                    "--profile", "--dump",        "--explain"};
-constexpr std::string_view kSearch[]{"--by", "--probe-limit"};
+constexpr std::string_view kSearch[]{"--by", "--probe-limit", "--seconds"};
 constexpr std::string_view kFiles[]{"--weights",    "--partial",         "--save", "--save-gradients", "--log",
                                     "--checkpoint", "--checkpoint-every"};
 constexpr std::string_view kEveryCommand[]{"--json", "--seed", "--threads", "--backend", "--help"};

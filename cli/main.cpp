@@ -12,6 +12,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "answer.h"
 #include "command.h"
 #include "help.h"
 #include "outsize/listings.h"
@@ -292,5 +293,6 @@ int main(int argc, char** argv) {
   cli::fill_standard_streams();
   cli::spin_briefly(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write, with a message
+  cli::keep_words(argc, argv);
   return cli::run_and_report(argc, argv);
 }

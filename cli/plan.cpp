@@ -71,7 +71,7 @@ int run(Flags flags) {
     print_json(object);
   }
   if (report.fits()) return kDone;
-  say("{}", report.refused->message);
+  say_refused(report.refused->message, fitting_command(report.refused->advice));
   return kBudgetRefused;
 }
 

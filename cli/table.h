@@ -21,10 +21,12 @@ class Table {
  public:
   explicit Table(std::vector<std::string> titles) : rows_{std::move(titles)} {}
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  void print() const;
+  // The rows since the last time. Columns become wider where they must, never narrower, and begin with `widths`.
+  void print(const std::vector<std::size_t>& widths = {});
 
  private:
   std::vector<std::vector<std::string>> rows_;  // the titles first
+  std::vector<std::size_t> widths_;
 };
 
 // "1234 samples/s", "5.67 samples/s"

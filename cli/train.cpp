@@ -203,7 +203,7 @@ int run(Flags flags) {
   if (report.refused) {
     // Under --json a refused budget is an answer too.
     if (json) print_refusal(report);
-    say("{}", report.refused->message);
+    say_refused(report.refused->message, fitting_command(report.refused->advice));
     return kBudgetRefused;
   }
   (json ? print_object : print_summary)(report);

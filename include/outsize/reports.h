@@ -101,6 +101,7 @@ struct PlanRow {
 struct Advice {
   std::optional<std::int64_t> smallest_budget;  // bytes, the smallest found that the same planner fits in
   std::string peak;                             // what is at the peak of the plan within smallest_budget: "op conv1"
+  bool budget_is_there = false;                 // whether the machine, or the card's description, has so many bytes
   std::vector<std::string> fitting_planners;    // that fit in the budget given
   std::vector<std::string> untried_planners;    // for which there was no time
   std::optional<std::int64_t> fitting_batch;    // samples, the most found that the same planner fits

@@ -43,14 +43,17 @@ struct Task {
   MachineRequest machine = {};
 };
 
+struct Facts;
 struct FitRow;
 
 // What is made larger, and whom to ask.
 struct FitRequest {
-  std::string by = "batch";                            // batch, image, width or depth
-  std::vector<std::string> planners = {};              // as PlanningRequest::planner is; all where none is named
-  double probe_seconds = 60;                           // a planner that takes longer for one size is asked no more
-  std::function<void(const FitRow&)> found = nullptr;  // told of each planner as soon as its largest size is known
+  std::string by = "batch";                // batch, image, width or depth
+  std::vector<std::string> planners = {};  // as PlanningRequest::planner is; all where none is named
+  double probe_seconds = 60;               // a planner that takes longer for one size is asked no more
+  double seconds = 50;                     // nor is one whose next size would take longer than is left of these
+  // Told of each planner as soon as its largest size is known.
+  std::function<void(const FitRow&, const Facts&)> found = nullptr;
 };
 
 // What make_dataset() takes, in a line for the user.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <variant>
 
 #include "base/positions.h"
@@ -131,7 +132,17 @@ struct Reach {
   LargestSearch search;
   FitRow found;
   bool told = false;
+  std::int64_t asked = 0;  // the last size …
+  double seconds = 0;      // … and how long that took
+
+  // What another size is likely to take. A refusal comes after more has been tried.
+  double expected_seconds(std::int64_t number) const {
+    constexpr double kRefusal = 2;
+    return asked == 0 ? 0 : kRefusal * seconds * std::max(1.0, static_cast<double>(number) / static_cast<double>(asked));
+  }
 };
+
+bool is_stopped(const Observer& observer) { return observer.stop && !observer.stop().empty(); }
 
 std::string text_of(const Size& size) {
   return std::visit([](auto number) { return fmt::format("{}", number); }, size);
@@ -148,6 +159,7 @@ void probe(std::vector<Reach>& reaches, std::int64_t number, const Axis& axis, c
   }
   for (Reach& reach : reaches) {
     if (reach.search.next() != number) continue;
+    if (is_stopped(session.observer)) return;
     if (!step) {
       reach.search.record(number, Outcome::untaken);
       continue;
@@ -156,32 +168,36 @@ void probe(std::vector<Reach>& reaches, std::int64_t number, const Axis& axis, c
     const PlanRow row = plan_row(step->graph, *session.backend, session.profile, options);
     reach.search.record(number, row.fits() ? Outcome::fits : Outcome::refused);
     FitRow& found = reach.found;
-    if (row.fits()) {
+    if (!row.fits()) found.missing_above = row.missing_bytes().value_or(0);
+    if (row.fits() || reach.search.largest() == 0) {
+      found.row = row;
       found.batch = step->graph.value(step->x).type.shape[0];
       found.model = step->graph.name;
-    } else {
-      found.missing_above = row.missing_bytes().value_or(0);
     }
-    if (row.fits() || reach.search.largest() == 0) found.row = row;
-    if (*row.plan_seconds > seconds) reach.search.stop();
+    reach.asked = number;
+    reach.seconds = *row.plan_seconds;
+    if (reach.seconds > seconds) reach.search.stop();
   }
   session.backend->release_kernels();
 }
 
 // Tells of those whose search is over.
-void tell(std::vector<Reach>& reaches, const Axis& axis, const FitRequest& request) {
+void tell(std::vector<Reach>& reaches, const Axis& axis, const FitRequest& request, const Facts& facts) {
   for (Reach& reach : reaches) {
     if (reach.told || reach.search.next() != 0) continue;
     reach.told = true;
     if (reach.search.largest() > 0) reach.found.largest = axis.size(reach.search.largest());
     reach.found.stopped = reach.search.stopped();
-    if (request.found) request.found(reach.found);
+    if (request.found) request.found(reach.found, facts);
   }
 }
 
 void search_all(std::vector<Reach>& reaches, const Axis& axis, const Task& task, const FitRequest& request, Session& session,
                 const PrepareOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
   const Observer& observer = session.observer;
+  const Facts facts = session.facts(options);
   // Planners go together as far as they can, so that a size is built, and its kernels are prepared, once.
   while (true) {
     std::int64_t number = 0;
@@ -196,10 +212,11 @@ void search_all(std::vector<Reach>& reaches, const Axis& axis, const Task& task,
     observer.show(
         fmt::format("{} {}, {} of {} planners searching", request.by, text_of(axis.size(number)), searching, reaches.size()));
     probe(reaches, number, axis, task, request.probe_seconds, session, options);
-    if (observer.stop && !observer.stop().empty())
-      for (Reach& reach : reaches)
-        if (reach.search.next() != 0) reach.search.stop();
-    tell(reaches, axis, request);
+    const double left = request.seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+    for (Reach& reach : reaches)
+      if (const std::int64_t next = reach.search.next(); next != 0)
+        if (is_stopped(observer) || (reach.asked > 0 && reach.expected_seconds(next) > left)) reach.search.stop();
+    tell(reaches, axis, request, facts);
   }
 }
 

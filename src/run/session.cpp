@@ -236,7 +236,11 @@ Refused advised(Session& session, const Task& task, const PrepareOptions& option
       for (const StepGraph& other : session.others) programs.push_back(make_step_graph(forward, other.kind, task.training));
       return programs;
     };
-  return advised(request, refusal);
+  Refused refused = advised(request, refusal);
+  const Device& device = session.profile.device;
+  const std::int64_t there = device.is_host() ? session.backend->free_bytes() : device.memory_bytes;
+  refused.advice.budget_is_there = refused.advice.smallest_budget.value_or(kNoLimit) <= there;
+  return refused;
 }
 
 std::string dump_of_graph(const Session& session, const Task& task) {

@@ -209,13 +209,14 @@ class Planning {
       const auto bytes = static_cast<std::int64_t>(std::exp2(static_cast<double>(step) / kPerOctave));
       if (bytes >= budget || bytes <= 0) continue;
       const std::optional<Plan> plan = ask(bytes);
-      if (!plan) {
+      if (plan && fits(*plan)) return true;
+      // With less on the device, more is elsewhere.
+      if (!plan || last_.tier != Tier::device) {
         refused = bytes;
         if (accepted > 0 || planner_->refuses_less || ++refusals == kRefusals) break;
         continue;
       }
       accepted = bytes;
-      if (fits(*plan)) return true;
     }
     for (int k = 0; accepted > 0 && k < kHalvings; ++k) {
       const std::int64_t middle = refused + (accepted - refused) / 2;

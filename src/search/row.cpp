@@ -107,9 +107,19 @@ std::vector<std::string> planners_or_all(const std::vector<std::string>& names) 
   return found;
 }
 
+namespace {
+
+// Whether more bytes of what there is would not do.
+bool lacks_a_tier(const PlanRow& row) {
+  return !row.refusal->of_bytes() || (row.refusal->tier != Tier::device && row.refusal->budget == 0);
+}
+
+}  // namespace
+
 bool comes_before(const PlanRow& a, const PlanRow& b) {
   if (a.fits() != b.fits()) return a.fits();
   if (a.fits()) return a.step_seconds < b.step_seconds;
+  if (lacks_a_tier(a) != lacks_a_tier(b)) return lacks_a_tier(b);
   const std::optional<std::int64_t> of_a = a.missing_bytes(), of_b = b.missing_bytes();
   if (of_a && of_b) return *of_a < *of_b;
   return of_a.has_value() && !of_b.has_value();

@@ -22,8 +22,8 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
 // planner, option or value that is none.
 std::vector<std::string> planners_or_all(const std::vector<std::string>& names);
 
-// Whether `a` comes before `b`: the fastest that fits first; then those that miss the fewest bytes; last, those that have no plan
-// for the graph.
+// Whether `a` comes before `b`: the fastest that fits first; then those that miss the fewest bytes; last, those that lack a whole
+// tier, or have no plan for the graph.
 bool comes_before(const PlanRow& a, const PlanRow& b);
 
 }  // namespace outsize

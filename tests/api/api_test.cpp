@@ -89,7 +89,7 @@ TEST_F(Api, ComparesPlanners) {
 TEST_F(Api, FindsTheLargestBatch) {
   FitRequest request{.planners = {"keep", "checkpoint"}};
   std::vector<std::string> found;
-  request.found = [&](const FitRow& row) { found.push_back(row.row.planner); };
+  request.found = [&](const FitRow& row, const Facts&) { found.push_back(row.row.planner); };
   const FitReport report = fit(small_task("20MiB", ""), request);
   EXPECT_EQ(found, request.planners);
   ASSERT_TRUE(report.fits());

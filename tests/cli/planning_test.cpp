@@ -119,7 +119,12 @@ TEST_F(Cli, ComparedPlannersAreInOrder) {
       if (b["fits"]) {
         EXPECT_LE(a["step_s"], b["step_s"]);
       } else if (!a["fits"].get<bool>() && b["missing_bytes"].is_number()) {
-        EXPECT_LE(a["missing_bytes"], b["missing_bytes"]);
+        // Of a tier that is not there nobody can give more.
+        if (a["missing_tier"] == b["missing_tier"]) {
+          EXPECT_LE(a["missing_bytes"], b["missing_bytes"]);
+        } else {
+          EXPECT_EQ(a["missing_tier"], "device");
+        }
       }
     }
   }
@@ -138,7 +143,8 @@ TEST_F(Cli, NoneOfTheComparedFits) {
   for (const Json& row : object["rows"]) EXPECT_TRUE(row["step_s"].is_null());
   // There is no --planner here to try another of.
   EXPECT_TRUE(result.err.starts_with("outsize: no planner fits; the nearest: planner ")) << result.err;
-  EXPECT_EQ(result.err.find("--planner"), std::string::npos) << result.err;
+  const std::string refusal = result.err.substr(0, result.err.find(". This fits: "));
+  EXPECT_EQ(refusal.find("--planner"), std::string::npos) << refusal;
 }
 
 // What swaps needs more host memory than that; `keep` lacks memory of the device.
@@ -273,7 +279,8 @@ TEST_F(Fitted, NothingFits) {
   EXPECT_EQ(object["fits"], false);
   EXPECT_TRUE(object["rows"][0]["largest"].is_null());
   EXPECT_TRUE(result.err.starts_with("outsize: no batch fits: planner keep needs ")) << result.err;
-  EXPECT_EQ(result.err.find("--planner"), std::string::npos) << result.err;
+  const std::string refusal = result.err.substr(0, result.err.find(". This fits: "));
+  EXPECT_EQ(refusal.find("--planner"), std::string::npos) << refusal;
 }
 
 // No planner takes less than no time, so each is asked of one size: the model's own batch of 8.
@@ -286,6 +293,28 @@ TEST_F(Fitted, StopsWhereAPlannerTakesTooLong) {
   const Result refused = run("fit " + kSizes + " --memory 1MiB --probe-limit 0 --planners keep");
   EXPECT_EQ(refused.status, 1);
   EXPECT_NE(refused.err.find("no batch that was tried fits: "), std::string::npos) << refused.err;
+}
+
+// A planner in tiles takes a while for thousands of samples; what `keep` fits is there long before.
+TEST_F(Fitted, RowsAreThereAsSoonAsTheyAreFound) {
+  const std::string search = "fit " + kSizes + " --memory 40MiB --planners keep,2ps-h";
+  const Result killed = run_killed(search, 4000);
+  EXPECT_NE(killed.out.find("\nkeep "), std::string::npos) << killed.out;
+  EXPECT_EQ(killed.out.find("2ps-h"), std::string::npos) << killed.out;
+  const Result interrupted = run_killed(search, 4000, "INT");
+  EXPECT_TRUE(interrupted.out.starts_with(killed.out)) << interrupted.out;
+  EXPECT_NE(interrupted.out.find("2ps-h"), std::string::npos) << interrupted.out;
+  EXPECT_NE(interrupted.out.find(" or more  "), std::string::npos) << interrupted.out;
+  EXPECT_EQ(interrupted.err, "outsize: stopped by SIGINT; what was found until then stands above\n");
+}
+
+// Each is asked of one size, however little time there is.
+TEST_F(Fitted, EndsInTime) {
+  const Json rows = json("fit " + kSizes + " --memory 1GiB --seconds 0 --planners keep,checkpoint")["rows"];
+  for (const Json& row : rows) {
+    EXPECT_EQ(row["largest"], 8);
+    EXPECT_EQ(row["stopped"], true);
+  }
 }
 
 TEST_F(Fitted, ATable) {
@@ -406,7 +435,9 @@ TEST_F(Cli, AdviceIsTrue) {
                                           object["budget_bytes"].get<std::int64_t>())),
               std::string::npos)
         << result.err;
-    EXPECT_EQ("outsize: " + object["error"].get<std::string>() + "\n", result.err);
+    EXPECT_EQ(
+        "outsize: " + object["error"].get<std::string>() + ". This fits: " + object["fitting_command"].get<std::string>() + "\n",
+        result.err);
     EXPECT_NE(result.err.find(fmt::format("--memory {} (", smallest)), std::string::npos) << result.err;
   }
 }
@@ -430,6 +461,30 @@ TEST_F(Cli, AdviceTellsOfHostMemory) {
     EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
 }
 
+// Another planner, more memory, or none that would do: what stands in the last line can be pasted.
+TEST_F(Cli, RefusalsEndWithACommandThatFits) {
+  const auto ending = [](const Result& result) {
+    EXPECT_EQ(result.status, 1) << result.err;
+    const std::string words = ". This fits: outsize ";
+    const std::size_t at = result.err.find(words);
+    return at == std::string::npos ? std::string() : result.err.substr(at + words.size());
+  };
+  write("wide.plan", run("plan " + kLarger + " --planner keep --dump plan").out);
+  for (const auto& [refused, part] : std::vector<std::pair<std::string, std::string>>{
+           {"train " + kLarger + " --steps 1 --planner keep --memory 95% --log 'a log'",
+            " --log 'a log' --planner recompute-cheap"},
+           {"plan " + kLarger + " --memory=95% --plan wide.plan", " --memory=95% --planner recompute-cheap"},
+           {"plan " + kLarger + " --no-split --planner tsplit --memory 40%", " --planner "},
+           {"compare " + kLarger + " --memory 1MiB --planners keep,checkpoint", " --planners keep,checkpoint --memory "},
+           {"fit " + kSizes + " --memory 100KiB --planners keep", " --planners keep --memory "}}) {
+    const std::string command = ending(run(refused));
+    EXPECT_NE(command.find(part), std::string::npos) << refused << ": " << command;
+    const Result pasted = run(command.substr(0, command.find('\n')));
+    EXPECT_EQ(pasted.status, 0) << command << pasted.err;
+  }
+  EXPECT_EQ(ending(run("plan " + kLarger + " --planner keep --memory 95% --advice 0")), "");
+}
+
 // What there was no time for is told apart from what does not help.
 TEST_F(Cli, AdviceSaysWhatWasNotTried) {
   const std::string refused = "plan " + kLarger + " --planner keep --memory 95% --advice 0";
@@ -441,7 +496,7 @@ TEST_F(Cli, AdviceSaysWhatWasNotTried) {
   const Result text = run(refused);
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find(". Planners recompute-cheap, checkpoint, "), std::string::npos) << text.err;
-  EXPECT_TRUE(text.err.ends_with(" were not tried\n")) << text.err;
+  EXPECT_TRUE(text.err.ends_with(" were not tried. No command was found that fits\n")) << text.err;
   EXPECT_EQ(Json::parse(run("plan " + kLarger + " --planner keep --memory 64KiB --advice 60 --json").out)["untried_planners"],
             Json::array());
 }

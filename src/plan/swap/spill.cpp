@@ -301,9 +301,6 @@ std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives
 Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, const Lives& lives, SpillChoice choice) {
   const std::vector<std::int64_t> tightest = tightest_bytes(request, lives, choice);
   const auto peak = std::max_element(tightest.begin(), tightest.end());
-  if (peak != tightest.end() && *peak > limit_of(request))
-    return refusal_of(request, planner, *peak, choice.runs[at(peak - tightest.begin())]);
-
   Plan plan;
   plan.name = request.graph.name;
   plan.planner = planner;
@@ -334,6 +331,8 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
     refusal.budget = 0;
     return refusal;
   }
+  if (peak != tightest.end() && *peak > limit_of(request))
+    return refusal_of(request, planner, *peak, choice.runs[at(peak - tightest.begin())]);
   Tiers tiers(request.budgets, total, largest);
   for (ValueId value : homeless) {
     const auto known = request.homes.find(request.graph.value(value).name);
