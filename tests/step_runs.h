@@ -7,6 +7,7 @@
 #include <random>
 
 #include "backend/interface.h"
+#include "close.h"
 #include "cost/devices.h"
 #include "graph/step_graph.h"
 #include "program/lower.h"
@@ -132,16 +133,8 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
   return run;
 }
 
-// The distance of `found` from `expected`, ‖a − b‖₂ / ‖b‖₂. What is 0 but for rounding (the gradient of a bias before a norm) is
-// taken as if it were a millionth large.
-inline double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
-  double difference = 0, norm = 0;
-  for (std::size_t k = 0; k < found.size(); ++k) {
-    difference += (found[k] - expected[k]) * (found[k] - expected[k]);
-    norm += expected[k] * expected[k];
-  }
-  return std::sqrt(difference / std::max(norm, 1e-12 * static_cast<double>(found.size())));
-}
+// What is 0 but for rounding (the gradient of a bias before a norm) counts as if each of its elements were a millionth.
+inline double least_norm(std::size_t elements) { return 1e-6 * std::sqrt(static_cast<double>(elements)); }
 
 inline double root_mean_square(const std::vector<double>& numbers) {
   double sum = 0;
@@ -149,8 +142,27 @@ inline double root_mean_square(const std::vector<double>& numbers) {
   return std::sqrt(sum / static_cast<double>(numbers.size()));
 }
 
-inline double relative_error(DType dtype, const std::vector<std::byte>& found, const std::vector<std::byte>& expected) {
-  return relative_error(as_doubles(dtype, found), as_doubles(dtype, expected));
+// relative_l2_error() of the elements of a value of floats, and whether it is at most the tolerance.
+inline double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
+  return relative_l2_error(found, expected, least_norm(expected.size()));
+}
+
+inline testing::AssertionResult is_close(DType dtype, const std::vector<std::byte>& found, const std::vector<std::byte>& expected,
+                                         double tolerance) {
+  if (!is_float(dtype)) return testing::AssertionFailure() << "compared as floats, which they are not";
+  const std::vector<double> numbers = as_doubles(dtype, expected);
+  return is_close(as_doubles(dtype, found), numbers, tolerance, least_norm(numbers.size()));
+}
+
+// Everything that two trainings of a graph come to, value by value.
+inline void expect_close(const Graph& graph, const Outcome& found, const Outcome& expected, double tolerance) {
+  ASSERT_EQ(found.results.size(), expected.results.size());
+  ASSERT_FALSE(expected.results.empty());
+  for (std::size_t i = 0; i < expected.results.size(); ++i) {
+    const auto& [name, bytes] = expected.results[i];
+    ASSERT_EQ(found.results[i].first, name);
+    EXPECT_TRUE(is_close(graph.value(graph.find_value(name)).type.dtype, found.results[i].second, bytes, tolerance)) << name;
+  }
 }
 
 }  // namespace outsize

@@ -133,6 +133,23 @@ output d
   EXPECT_EQ(ft_dims(nodes), (std::vector<std::int32_t>{0, 2, 3}));
 }
 
+// The shortcut of a residual block skips rows, the last one too; and every window over a map of four rows ends at a border.
+TEST(SftTileGraph, KnowsTheWindowsOfStridesAndOfSmallMaps) {
+  const Graph graph = graph_of(R"(graph small
+input x f32[2, 3, 8, 8]
+param w1 f32[3, 3, 1, 1]
+param w2 f32[3, 3, 3, 3]
+shortcut: a = conv2d(x, w1) stride=[2, 2]
+conv: b = conv2d(a, w2) padding=[1, 1, 1, 1]
+output b
+)");
+  const TileGraph nodes = tile_graph(graph, std::vector<OpId>{graph.find_op("shortcut"), graph.find_op("conv")});
+  EXPECT_EQ(nodes[0].inputs[0].windows[2].range({1, 3}), (Interval{2, 5}));
+  EXPECT_EQ(nodes[1].inputs[0].windows[2].range({1, 3}), (Interval{0, 4}));
+  EXPECT_EQ(nodes[1].inputs[0].windows[3].size(2), 4);
+  EXPECT_EQ(ft_dims(nodes), (std::vector<std::int32_t>{0, 2, 3}));
+}
+
 // Figure 6: with an average over the image at the end, samples alone can be cut.
 TEST(SftTileGraph, DimsThatCanBeCut) {
   const Graph graph = graph_of(R"(graph figure6

@@ -34,11 +34,7 @@ void expect_same_in_tiles(const std::string& name, std::optional<Cut> along) {
 
   const Outcome tiled =
       train(training, cut_everything(graph, Form::gathered, along.value_or(cut_of(graph))), *backend, true, 256, 1);
-  ASSERT_EQ(tiled.results.size(), kept.results.size());
-  for (std::size_t i = 0; i < kept.results.size(); ++i) {
-    const auto& [value, expected] = kept.results[i];
-    EXPECT_LE(relative_error(graph.value(graph.find_value(value)).type.dtype, tiled.results[i].second, expected), 1e-9) << value;
-  }
+  expect_close(graph, tiled, kept, 1e-9);
 }
 
 std::string test_name(const testing::TestParamInfo<const char*>& test) {

@@ -57,12 +57,7 @@ TEST_P(MadeAgain, TrainsAsWholeValuesDo) {
       const Prepared prepared = prepare_by(step, *backend, device, planner + ":rows=2,layers=100,remake=" + way, {});
       again[way] = made_again(step.graph, prepared);
       const Outcome tiled = train(step, prepared.plan, *backend, true, 256, 1);
-      ASSERT_EQ(tiled.results.size(), kept.results.size());
-      for (std::size_t i = 0; i < kept.results.size(); ++i) {
-        const auto& [value, expected] = kept.results[i];
-        const DType dtype = step.graph.value(step.graph.find_value(value)).type.dtype;
-        EXPECT_LE(relative_error(dtype, tiled.results[i].second, expected), 1e-9) << value;
-      }
+      expect_close(step.graph, tiled, kept, 1e-9);
     }
     EXPECT_EQ(again["none"], 0);
     EXPECT_GE(again["once"], 0.9);  // a forward, but for what no norm comes after
@@ -148,12 +143,7 @@ TEST(Indices, AreStoredInsteadOfWhatPoolsRead) {
   for (const ValueId value : streamable(graph, plan, values_read_later(graph, plan))) plan.home[value] = Tier::host;
   const Outcome kept = train(step, find_planner("keep").make(request).take(), *backend, true, 0, 1);
   const Outcome found = train(step, plan, *backend, true, 256, 1);
-  ASSERT_EQ(found.results.size(), kept.results.size());
-  for (std::size_t i = 0; i < kept.results.size(); ++i) {
-    const auto& [value, expected] = kept.results[i];
-    const DType dtype = graph.value(graph.find_value(value)).type.dtype;
-    EXPECT_LE(relative_error(dtype, found.results[i].second, expected), 1e-9) << value;
-  }
+  expect_close(graph, found, kept, 1e-9);
 }
 
 // Of the places where maps become smaller, what the first ones make does not fit the host; what the last ones make does, and is

@@ -358,12 +358,7 @@ TEST_P(Splits, TrainAsWholeValuesDo) {
   const Plan plan = parse_plan(graph, split.plan, split.name);
   for (const bool loops : {true, false}) {
     const Outcome found = train(training, plan, *backend, loops, 256, 2);
-    ASSERT_EQ(found.results.size(), kept.results.size());
-    for (std::size_t i = 0; i < kept.results.size(); ++i) {
-      const auto& [value, expected] = kept.results[i];
-      const double error = relative_error(graph.value(graph.find_value(value)).type.dtype, found.results[i].second, expected);
-      EXPECT_LE(error, on_cpu ? 1e-4 : 1e-9) << value;
-    }
+    expect_close(graph, found, kept, on_cpu ? 1e-4 : 1e-9);
     for (const Piece& piece : found.program.pieces) {  // what is streamed is never whole on the device
       if (piece.tier != Tier::device || !piece.value || home_of(graph, plan, piece.value) == Tier::device) continue;
       EXPECT_LT(piece.bytes, stored_bytes(backend->storage(), type_of(graph, piece), type_of(graph, piece).shape))

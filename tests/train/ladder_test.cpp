@@ -1,32 +1,43 @@
 // Every planner on every rung of a ladder of budgets: it refuses, or it keeps the budget and trains as `keep` does, bit by bit.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <random>
 #include <ranges>
 #include <set>
 
+#include "../trained.h"
 #include "cost/devices.h"
+#include "definitions.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "run/batch_spec.h"
-#include "trained.h"
 
 namespace outsize {
 namespace {
 
+constexpr std::int64_t kSteps = 3;
+constexpr std::uint64_t kWeights = 3;  // the seed of what weights begin as
+
 struct Case {
   std::string name;
   ModelOptions options;
-  int reached = 50;      // some planner fits in so many per cent of what `keep` needs
-  bool is_deep = false;  // f32 itself is wrong by more than tiles may be
+  bool is_deep = false;    // its norms are shifted, see shift_norms()
+  std::uint64_t data = 5;  // the seed of the batches
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class Ladder : public testing::TestWithParam<Case> {
  protected:
+  ~Ladder() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
   Prepared prepare_by(std::string_view planner, std::int64_t budget) {
     PrepareOptions options;
     options.planner = planner;
@@ -36,8 +47,9 @@ class Ladder : public testing::TestWithParam<Case> {
 
   Trained train(Prepared prepared, std::int64_t budget) {
     const std::int64_t predicted = prepared.program.peak_bytes.device;
-    Trainer trainer({step_, std::move(prepared)}, *backend_, 3);
-    Trained trained = outsize::train(trainer, 3);
+    Trainer trainer({step_, std::move(prepared)}, *backend_, kWeights);
+    trainer.load(SafetensorsFile(start()));
+    Trained trained = outsize::train(trainer, kSteps, GetParam().data);
     EXPECT_EQ(trainer.measured_peak_bytes(), predicted);
     EXPECT_LE(predicted, budget);
     return trained;
@@ -48,36 +60,91 @@ class Ladder : public testing::TestWithParam<Case> {
     return make_training_graph(build_model(c.name, c.options), {});
   }
 
-  // What a step comes to in f64, in many times its seconds; made once.
-  const std::vector<std::vector<double>>& truth() {
-    if (truth_.empty()) {
+  // The steps in f64, in many times the seconds; made once.
+  const Trained& truth() {
+    if (truth_.losses.empty()) {
       Case precise = GetParam();
       precise.options.dtype = DType::f64;
       const StepGraph step = step_of(precise);
       const std::unique_ptr<Backend> reference = make_backend("reference", 2);
       PrepareOptions options;
       options.planner = "keep";
-      Trainer trainer({step, prepare(step.graph, *reference, profile_, options).take()}, *reference, 3);
-      truth_ = outsize::train(trainer, 1).first;
+      Trainer trainer({step, prepare(step.graph, *reference, profile_, options).take()}, *reference, kWeights);
+      trainer.load(SafetensorsFile(start()));
+      truth_ = outsize::train(trainer, kSteps, GetParam().data);
     }
     return truth_;
+  }
+
+  // The file of weights that every training begins with.
+  const std::string& start() {
+    if (start_.empty()) {
+      folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("ladder-{}-{}", GetParam().name, getpid());
+      std::filesystem::create_directories(folder_);
+      const std::string drawn = (folder_ / "drawn.safetensors").string();
+      Trainer({step_, prepare_by("keep", kNoLimit)}, *backend_, kWeights).save(drawn);
+      start_ = (folder_ / "start.safetensors").string();
+      if (GetParam().is_deep)
+        shift_norms(step_.graph, SafetensorsFile(drawn), start_);
+      else
+        start_ = drawn;
+    }
+    return start_;
+  }
+
+  // Where many inputs of relus are about 0, as in a network that is not trained yet, rounding makes some relus take the other side,
+  // and after three steps nothing is alike, be it in tiles or not. So norms begin with weights that keep most inputs away from 0
+  // and damp what is added to a residual, as training does.
+  static void shift_norms(const Graph& graph, const SafetensorsFile& from, const std::string& path) {
+    std::map<std::string, std::vector<float>> shifted;
+    std::mt19937_64 random(3);
+    const auto uniform = [&](double low, double high) {
+      return static_cast<float>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
+    };
+    for (const Op& op : graph.ops()) {
+      if (op.def->kind() != "batch_norm_apply" || op.phase != Phase::forward) continue;
+      const bool first = shifted.empty(), residual = op.inputs.size() > 4;
+      const Value &scale = graph.value(op.inputs[2]), &shift = graph.value(op.inputs[3]);
+      for (std::int64_t c = 0; c < scale.type.elements(); ++c) {
+        const float by = uniform(0.5, 1.5) * (residual ? 0.3F : 1);
+        shifted[scale.name].push_back(by);
+        shifted[shift.name].push_back(residual ? 0 : by * (first ? -1 : uniform(2, 3)));
+      }
+    }
+    write_safetensors(path, from.entries(), [&](const TensorEntry& entry, const TensorSink& sink) {
+      const auto found = shifted.find(entry.name);
+      if (found == shifted.end())
+        sink(from.read(*from.find(entry.name)).data);
+      else
+        sink(std::as_bytes(std::span(found->second)));
+    });
   }
 
   StepGraph step_ = step_of(GetParam());
   std::unique_ptr<Backend> backend_ = make_backend("cpu", std::getenv("OUTSIZE_FULL") ? 2 : 1);  // tests run beside each other
   Profile profile_{find_device("cpu"), {}};
-  std::vector<std::vector<double>> truth_;
+  Trained truth_;
+  std::filesystem::path folder_;
+  std::string start_;
 };
 
 TEST_P(Ladder, RefusesOrTrainsAsKeepDoes) {
   Prepared keep = prepare_by("keep", kNoLimit);
   const std::int64_t whole = keep.program.peak_bytes.device;
   const Trained expected = train(std::move(keep), kNoLimit);
+  const Rounding rounding{.truth = [this]() -> const Trained& { return truth(); }};
+  const PlanRequest request{
+      .graph = step_.graph, .profile = profile_, .storage = backend_->storage(), .workspace = [this](const Call& call) {
+        return backend_->kernel(call)->workspace_bytes();
+      }};
+  const Definitions definitions(step_, request);
   std::string table;
   std::set<std::string> trained;
   std::map<std::string_view, int> lowest;  // by planner: the least per cent that it fits in
   for (const Planner& planner : planners()) {
-    table += fmt::format("{:<16}", planner.name);
+    // What packing may lose is in packing_test.
+    const double needed = 1.03 * static_cast<double>(definitions.bytes_of(planner.name));
+    table += fmt::format("{:<16} {:>3.0f} %:", planner.name, 100 * needed / static_cast<double>(whole));
     bool refused = false;
     for (const int percent : {100, 90, 75, 60, 50, 40, 30}) {
       const std::int64_t budget = whole * percent / 100;
@@ -87,15 +154,17 @@ TEST_P(Ladder, RefusesOrTrainsAsKeepDoes) {
         // Many budgets and planners come to the same program, but for the first line, which names who made it.
         const std::string program = print_program(step_.graph, prepared.program);
         if (trained.insert(program.substr(program.find('\n'))).second) {
-          const bool rounding = prepared.plan.rounding();
-          expect_same(train(std::move(prepared), budget), expected, rounding, fmt::format("{} in {} %", planner.name, percent),
-                      GetParam().is_deep ? Truth([this] { return truth(); }) : nullptr);
+          const bool rounds = prepared.plan.rounding();
+          expect_same(train(std::move(prepared), budget), expected, rounds ? &rounding : nullptr,
+                      fmt::format("{} in {} %", planner.name, percent));
         }
         table += fmt::format(" {:>3} %", percent);
         lowest[planner.name] = percent;
       } catch (const BudgetError& error) {
         refused = true;
         EXPECT_LT(percent, 100) << planner.name << " refuses what `keep` fits in";
+        EXPECT_LT(static_cast<double>(budget), needed)
+            << planner.name << " refuses " << percent << " %, which its definition fits in";
         EXPECT_GT(error.refusal().missing(), 0);
         EXPECT_NE(std::string(error.what()).find("the peak is at op "), std::string::npos) << error.what();
       }
@@ -103,32 +172,31 @@ TEST_P(Ladder, RefusesOrTrainsAsKeepDoes) {
     table += "\n";
   }
   std::printf("%s", table.c_str());
-  EXPECT_LE(std::ranges::min(std::views::values(lowest)), GetParam().reached);
   EXPECT_LE(lowest.at("vdnn"), lowest.at("vdnn-all"));  // which is its lowest threshold
 }
 
 const std::vector<Case> kCases{
     // The update of its first linear layer takes weight, gradient and momentum, 77 MB, at once: only where the host does it, less
     // than all will do.
-    {"vgg16", {.batch = 2, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25}, 30},
-    {"resnet50", {.batch = 8, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125}, 30, true},
-    {"densenet121", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.5}, 40},
-    {"inception_v3", {.batch = 2, .image_height = 299, .image_width = 299, .classes = 10, .width = 0.125}, 40, true},
-    {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32, .width = 0.125}},
-    {"bert-base", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}, 30},
-    {"gpt2", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}, 30},
+    {"vgg16", {.batch = 2, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.25}},
+    {"resnet50", {.batch = 8, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125}, true, 7},
+    {"densenet121", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.5}, true},
+    {"inception_v3", {.batch = 2, .image_height = 299, .image_width = 299, .classes = 10, .width = 0.125}, true, 7},
+    {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32, .width = 0.125}, false, 7},
+    {"bert-base", {.batch = 8, .sequence = 32, .classes = 100, .width = 0.09}},
+    {"gpt2", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}},
 };
 
 // As published, some minutes each: `OUTSIZE_FULL=1 test_train --gtest_filter='Full*'`.
 std::vector<Case> full_cases() {
   if (!std::getenv("OUTSIZE_FULL")) return {};
   return {
-      {"vgg16", {.batch = 2}, 60},
-      {"resnet50", {.batch = 4}},
-      {"densenet121", {.batch = 4}},
-      {"inception_v3", {.batch = 4}},
+      {"vgg16", {.batch = 2}},
+      {"resnet50", {.batch = 4}, true},
+      {"densenet121", {.batch = 4}, true},
+      {"inception_v3", {.batch = 4}, true},
       // In f64, which tiles are held to where f32 is off, volumes of 64 a side take hours.
-      {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32}, 40, true},
+      {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32}},
       {"bert-base", {.batch = 2, .sequence = 128}},
       {"gpt2", {.batch = 2, .sequence = 128}},
   };

@@ -5,7 +5,7 @@
 
 #include "ops/attention/cpu_blocks.h"
 #include "ops/cpu_philox.h"
-#include "ops/softmax/weight.h"
+#include "ops/softmax/cpu_weight.h"
 
 // The loops of attention over one block of scores, which is held transposed: a row a key, a lane a query, kQueries lanes a row. So
 // maxima, sums and factors of the queries need no sums across lanes. `lanes` are whole lines; those past the last query hold

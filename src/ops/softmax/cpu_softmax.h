@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/softmax/cpu_weight.h"
 #include "ops/softmax/op_softmax.h"
-#include "ops/softmax/weight.h"
 
 // Softmax (kLog: its logarithm) along an axis, in three shapes: rows, where the axis is contiguous; lanes, where what follows the
 // axis is, and neighbours are computed side by side; channels of a blocked map, one position after the other. Every function reads

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "plan/reckon/lives.h"
+#include "graph/graph.h"
 
 namespace outsize {
 

@@ -32,8 +32,14 @@ class WindowProbe {
       box.set(output_dim, {m, m + 1});
       const Interval read = site.op.def->gather(site, box).in[at(input)][input_dim];
       pointwise_ = pointwise_ && extent == out[output_dim] && read == Interval{m, m + 1};
-      if (read.lo > 0 && read.hi < extent) read_.push_back({m, read});  // one at the border may have been clipped
+      read_.push_back({m, read});
     }
+    // One that ends at the border may have been clipped, but not if it is as large as any: where a map is hardly larger than a
+    // window, all of them end there.
+    std::int64_t largest = 0;
+    for (const Read& read : read_) largest = std::max(largest, read.range.size());
+    std::erase_if(read_,
+                  [&](const Read& read) { return (read.range.lo == 0 || read.range.hi == extent) && read.range.size() < largest; });
   }
 
   std::optional<TileWindow> window() const {
@@ -76,11 +82,13 @@ std::optional<int> dim_cut(const OpSite& site, int input, int output_dim) {
   const Dims& in = site.in(input).shape;
   if (out[output_dim] == 1) return std::nullopt;
   Box box = Box::whole(out);
+  // All that is read of it: a stride may leave rows at the end that nothing reads.
+  const Box all = site.op.def->gather(site, box).in[at(input)];
   box.set(output_dim, {out[output_dim] / 2, out[output_dim] / 2 + 1});
   const Box read = site.op.def->gather(site, box).in[at(input)];
   std::optional<int> found;
   for (int dim = 0; dim < in.rank(); ++dim) {
-    if (read.extent(dim) == in[dim]) continue;
+    if (read[dim] == all[dim]) continue;
     if (found) return std::nullopt;
     found = dim;
   }

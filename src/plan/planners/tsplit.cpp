@@ -12,9 +12,9 @@
 #include "plan/planners/planners.h"
 #include "plan/reckon/estimate.h"
 #include "plan/swap/idle_link.h"
-#include "plan/swap/micro_ops.h"
 #include "plan/swap/recompute.h"
 #include "plan/swap/spill.h"
+#include "plan/tiling/micro_ops.h"
 
 namespace outsize {
 

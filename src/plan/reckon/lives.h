@@ -7,7 +7,7 @@
 #include "base/bytes.h"
 #include "cost/profile.h"
 #include "plan/planner.h"
-#include "plan/swap/split_runs.h"
+#include "plan/reckon/split_runs.h"
 
 namespace outsize {
 

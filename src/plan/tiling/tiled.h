@@ -34,15 +34,19 @@ class PassTrial {
   // Whether an inner tile of these extents fits, by a cheap estimate. Unlike fits(), it does not change which tiles were tried
   // last.
   bool may_fit(const Dims& extents);
-  // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on.
-  void learn_workspace() { workspace_ = workspace_of_pass(request_, lines_, extents_); }
+  // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on. What was reckoned of
+  // tiles without it no longer counts.
+  void learn_workspace() {
+    workspace_ = workspace_of_pass(request_, lines_, extents_);
+    least_ = std::numeric_limits<std::int64_t>::max();
+  }
 
   // Of the tiles tried last.
   const Dims& extents() const { return extents_; }
   bool fitted() const { return fitted_; }
   const PassCost& cost() const { return cost_; }
   double seconds() const { return cost_.seconds; }
-  // The fewest bytes of all tiles tried.
+  // The fewest bytes of all tiles tried with the workspace that is known.
   std::int64_t least() const { return least_; }
 
  private:

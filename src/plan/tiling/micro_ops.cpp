@@ -1,4 +1,4 @@
-#include "plan/swap/micro_ops.h"
+#include "plan/tiling/micro_ops.h"
 
 #include <algorithm>
 #include <array>

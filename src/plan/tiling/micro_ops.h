@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "plan/swap/split_runs.h"
+#include "plan/reckon/split_runs.h"
 #include "plan/tiling/pass_cost.h"
 
 namespace outsize {
