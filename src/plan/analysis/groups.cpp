@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/id_vector.h"
 #include "plan/analysis/order.h"
 
 namespace outsize {
