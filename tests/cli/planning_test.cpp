@@ -53,8 +53,8 @@ TEST_F(Cli, ARowIsAPlansAnswer) {
     const Result result = run("plan " + kLarger + budget + " --json --planner " + name);
     Json plan = Json::parse(result.out);
     EXPECT_EQ(result.status, row["fits"] ? 0 : 1);
-    for (const char* own : {"smallest_budget_bytes", "fitting_planners", "untried_planners", "fitting_batch", "peak_at", "profile",
-                            "measured_ops", "disturbed_ops", "distinct_ops", "scaled_ops", "scales"})
+    for (const char* own : {"smallest_budget_bytes", "fitting_planners", "untried_planners", "fitting_batch", "fitting_command",
+                            "peak_at", "profile", "measured_ops", "disturbed_ops", "distinct_ops", "scaled_ops", "scales"})
       plan.erase(own);
     // The advice stands in the place of the refusal's last sentence.
     for (const char* other : {"plan_seconds", "error"}) {
