@@ -6,10 +6,14 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "batches.h"
+#include "data/safetensors.h"
+#include "graph/opdef.h"
 #include "run/batch_spec.h"
 #include "run/trainer.h"
 #include "step_runs.h"
@@ -61,6 +65,41 @@ inline Trained train(Trainer& trainer, std::int64_t steps, std::uint64_t seed = 
   trained.parameters = trainer.parameters_sha256();
   trained.states = trainer.states_sha256();
   return trained;
+}
+
+// Where many inputs of relus are about 0, as in a network that is not trained yet, rounding makes some relus take the other side,
+// and after three steps nothing is alike, be it in tiles or not. So the norms of a new trainer get weights that keep most inputs
+// away from 0 and damp what is added to a residual, as training does. They pass through a file at that path.
+inline void shift_norms(Trainer& trainer, const std::string& path) {
+  const Graph& graph = trainer.main().graph;
+  std::map<std::string, std::vector<float>> shifted;
+  std::mt19937_64 random(3);
+  const auto uniform = [&](double low, double high) {
+    return static_cast<float>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
+  };
+  for (const Op& op : graph.ops()) {
+    if (op.def->kind() != "batch_norm_apply" || op.phase != Phase::forward) continue;
+    const bool first = shifted.empty(), residual = op.inputs.size() > 4;
+    const Value &scale = graph.value(op.inputs[2]), &shift = graph.value(op.inputs[3]);
+    for (std::int64_t c = 0; c < scale.type.elements(); ++c) {
+      const float by = uniform(0.5, 1.5) * (residual ? 0.3F : 1);
+      shifted[scale.name].push_back(by);
+      shifted[shift.name].push_back(residual ? 0 : by * (first ? -1 : uniform(2, 3)));
+    }
+  }
+  trainer.save(path);
+  std::map<std::string, Array> drawn;
+  std::vector<TensorEntry> entries;
+  {
+    const SafetensorsFile file(path);
+    entries = file.entries();
+    for (const TensorEntry& entry : entries) drawn[entry.name] = file.read(entry);
+  }
+  write_safetensors(path, entries, [&](const TensorEntry& entry, const TensorSink& sink) {
+    const auto found = shifted.find(entry.name);
+    sink(found == shifted.end() ? std::as_bytes(std::span(drawn.at(entry.name).data)) : std::as_bytes(std::span(found->second)));
+  });
+  trainer.load(SafetensorsFile(path));
 }
 
 inline double norm_of(const std::vector<double>& numbers) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "../train/definitions.h"
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
@@ -32,18 +33,21 @@ TEST(Estimate, IsNearTheSimulator) {
       const auto workspace = [&](const Call& call) { return backend->kernel(call)->workspace_bytes(); };
       const PlanRequest request{.graph = step.graph, .profile = profile, .storage = backend->storage(), .workspace = workspace};
       const OpCosts costs = costs_of(request);
+      const Definitions definitions(step, request);
+      int compared = 0;
       PrepareOptions options;
       options.planner = "keep";
       const std::int64_t whole = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
       for (const char* planner : {"keep", "vdnn-all", "offload-ratio", "superneurons", "tflms", "autoswap"}) {
         options.planner = planner;
         options.budgets.device = planner == std::string("keep") ? kNoLimit : whole * 85 / 100;
-        std::optional<Prepared> prepared;
-        try {
-          prepared = prepare(step.graph, *backend, profile, options).take();
-        } catch (const BudgetError&) {
+        const Planned<Prepared> prepared = prepare(step.graph, *backend, profile, options);
+        if (!prepared) {
+          EXPECT_LT(static_cast<double>(options.budgets.device), 1.03 * static_cast<double>(definitions.bytes_of(planner)))
+              << c.model << " " << device << " " << planner << " is refused, which its definition fits in";
           continue;
         }
+        ++compared;
         Runs runs;
         for (const Step& one : prepared->plan.steps)
           if (const auto* run = std::get_if<RunStep>(&one)) runs.push_back(run->op);
@@ -56,6 +60,7 @@ TEST(Estimate, IsNearTheSimulator) {
         EXPECT_NEAR(ratio, 1, near) << c.model << " " << device << " " << planner;
         std::printf("%-16s %-10s %-14s estimated / simulated %.4f\n", c.model.c_str(), device, planner, ratio);
       }
+      EXPECT_GE(compared, 5) << c.model << " " << device;
     }
   }
 }

@@ -1,6 +1,8 @@
 // How well the packer does on real programs: the peak beside the largest sum of live bytes, which no packing can beat.
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "cost/devices.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
@@ -19,16 +21,18 @@ TEST(Packing, PeakIsWithinThreePercentOfTheLiveSum) {
     for (const Planner& planner : planners()) {
       PrepareOptions choices;
       choices.planner = planner.name;
+      const std::clock_t begin = std::clock();
       const Prepared prepared = prepare(training.graph, *backend, Profile{find_device("cpu"), {}}, choices).take();
       const double ratio =
           static_cast<double>(prepared.program.peak_bytes.device) / static_cast<double>(prepared.program.live_bytes);
       EXPECT_LE(ratio, 1.03) << model.name << " " << planner.name;
       EXPECT_GT(ratio, 0.99) << model.name << " " << planner.name;
-      // Planning, lowering, checking and simulating; far below on a quiet machine.
+      // Planning, lowering, checking and simulating, in seconds of the processor: others may run beside.
       const bool huge = model.name == "resnet1001" || model.name == "gpt2-xl";
-      EXPECT_LT(prepared.plan_seconds, huge ? 5 : 1) << model.name << " " << planner.name;
+      const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+      EXPECT_LT(seconds, huge ? 5 : 1) << model.name << " " << planner.name;
       std::printf("%-18.*s %-16.*s peak / live %.4f, planned in %.3f s\n", static_cast<int>(model.name.size()), model.name.data(),
-                  static_cast<int>(planner.name.size()), planner.name.data(), ratio, prepared.plan_seconds);
+                  static_cast<int>(planner.name.size()), planner.name.data(), ratio, seconds);
     }
   }
 }

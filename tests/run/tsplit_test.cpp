@@ -1,8 +1,9 @@
-// TSPLIT's planner on networks: what it splits, and that it trains as `keep` does.
+// TSPLIT's planner on networks: what it splits, and that it trains as `keep` does but for rounding.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "../trained.h"
 #include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/step_graph.h"
@@ -40,6 +41,13 @@ TEST(DepthFirst, RunsEveryOpAfterWhatItReads) {
   }
 }
 
+Trained three_steps(const StepGraph& step, const Prepared& prepared, Backend& backend) {
+  Trainer trainer({step, prepared}, backend, 3);
+  Trained trained = train(trainer, 3);
+  EXPECT_EQ(trainer.measured_peak_bytes(), prepared.program.peak_bytes.device);
+  return trained;
+}
+
 class TsplitSteps : public testing::Test {
  protected:
   Prepared prepare_by(const std::string& planner, std::int64_t budget) {
@@ -48,6 +56,9 @@ class TsplitSteps : public testing::Test {
     options.budgets.device = budget;
     return prepare(step_.graph, *backend_, profile_, options).take();
   }
+
+  // What three steps of a plan come to; the measured peak is the predicted one.
+  Trained train(const Prepared& prepared) const { return three_steps(step_, prepared, *backend_); }
 
   StepGraph step_ = step_of("vgg16-features", {.batch = 8, .image_height = 128, .image_width = 128, .width = 0.125});
   std::unique_ptr<Backend> backend_ = make_backend("cpu", 2);
@@ -70,6 +81,23 @@ TEST_F(TsplitSteps, SplitsWhereWholeValuesDoNotFit) {
   EXPECT_FALSE(prepare_by("tsplit", whole).plan.rounding());
 }
 
+// In pieces but for rounding; with whole values that leave or are made again, in every bit.
+TEST_F(TsplitSteps, TrainAsKeepDoes) {
+  const Prepared keep = prepare_by("keep", kNoLimit);
+  const std::int64_t whole = keep.program.peak_bytes.device;
+  const Trained expected = train(keep);
+  const Rounding rounding;
+  for (const std::int64_t budget : {whole / 2, whole / 3}) {
+    const Prepared split = prepare_by("tsplit", budget);
+    EXPECT_TRUE(split.plan.rounding());
+    expect_same(train(split), expected, &rounding, fmt::format("vgg16-features in {} bytes", budget));
+  }
+  const Prepared moved = prepare_by("tsplit:split=false", whole * 3 / 4);
+  EXPECT_FALSE(moved.plan.rounding());
+  EXPECT_LE(moved.program.peak_bytes.device, whole * 3 / 4);
+  expect_same(train(moved), expected, nullptr, "vgg16-features, not split");
+}
+
 // What one run in pieces makes and the next reads goes from one to the other within a piece.
 TEST_F(TsplitSteps, JoinsRunsThatFollowEachOther) {
   const Prepared split = prepare_by("tsplit", prepare_by("keep", kNoLimit).program.peak_bytes.device / 3);
@@ -83,7 +111,8 @@ TEST(TsplitTokens, SplitsOneSequence) {
   const Profile profile{find_device("cpu"), {}};
   PrepareOptions options;
   options.planner = "keep";
-  options.budgets.device = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device * 2 / 5;
+  const Prepared keep = prepare(step.graph, *backend, profile, options).take();
+  options.budgets.device = keep.program.peak_bytes.device * 2 / 5;
   options.planner = "tsplit:split=false";
   EXPECT_THROW(prepare(step.graph, *backend, profile, options).take(), BudgetError);
   options.planner = "tsplit";
@@ -91,6 +120,8 @@ TEST(TsplitTokens, SplitsOneSequence) {
   EXPECT_LE(split.program.peak_bytes.device, options.budgets.device);
   ASSERT_FALSE(split.plan.passes.empty());
   for (const Pass& pass : split.plan.passes) EXPECT_FALSE(pass.cuts.at(1).empty()) << pass.name;
+  const Rounding rounding;
+  expect_same(three_steps(step, split, *backend), three_steps(step, keep, *backend), &rounding, "gpt2");
 }
 
 // Where one batch fits, so does a smaller one, whatever is decided on the way.

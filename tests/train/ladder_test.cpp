@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <random>
 #include <ranges>
 #include <set>
 
@@ -81,43 +80,12 @@ class Ladder : public testing::TestWithParam<Case> {
     if (start_.empty()) {
       folder_ = std::filesystem::path(testing::TempDir()) / fmt::format("ladder-{}-{}", GetParam().name, getpid());
       std::filesystem::create_directories(folder_);
-      const std::string drawn = (folder_ / "drawn.safetensors").string();
-      Trainer({step_, prepare_by("keep", kNoLimit)}, *backend_, kWeights).save(drawn);
       start_ = (folder_ / "start.safetensors").string();
-      if (GetParam().is_deep)
-        shift_norms(step_.graph, SafetensorsFile(drawn), start_);
-      else
-        start_ = drawn;
+      Trainer drawn({step_, prepare_by("keep", kNoLimit)}, *backend_, kWeights);
+      if (GetParam().is_deep) shift_norms(drawn, start_);
+      drawn.save(start_);
     }
     return start_;
-  }
-
-  // Where many inputs of relus are about 0, as in a network that is not trained yet, rounding makes some relus take the other side,
-  // and after three steps nothing is alike, be it in tiles or not. So norms begin with weights that keep most inputs away from 0
-  // and damp what is added to a residual, as training does.
-  static void shift_norms(const Graph& graph, const SafetensorsFile& from, const std::string& path) {
-    std::map<std::string, std::vector<float>> shifted;
-    std::mt19937_64 random(3);
-    const auto uniform = [&](double low, double high) {
-      return static_cast<float>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
-    };
-    for (const Op& op : graph.ops()) {
-      if (op.def->kind() != "batch_norm_apply" || op.phase != Phase::forward) continue;
-      const bool first = shifted.empty(), residual = op.inputs.size() > 4;
-      const Value &scale = graph.value(op.inputs[2]), &shift = graph.value(op.inputs[3]);
-      for (std::int64_t c = 0; c < scale.type.elements(); ++c) {
-        const float by = uniform(0.5, 1.5) * (residual ? 0.3F : 1);
-        shifted[scale.name].push_back(by);
-        shifted[shift.name].push_back(residual ? 0 : by * (first ? -1 : uniform(2, 3)));
-      }
-    }
-    write_safetensors(path, from.entries(), [&](const TensorEntry& entry, const TensorSink& sink) {
-      const auto found = shifted.find(entry.name);
-      if (found == shifted.end())
-        sink(from.read(*from.find(entry.name)).data);
-      else
-        sink(std::as_bytes(std::span(found->second)));
-    });
   }
 
   StepGraph step_ = step_of(GetParam());
