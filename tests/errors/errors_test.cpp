@@ -471,6 +471,17 @@ const Case kCases[]{
     {"fit_nothing", "fit good.graph --memory 1KiB", 1, "outsize: no batch fits: "},
     {"budget_says_what_would_do", "plan good.graph --planner keep --memory 1KiB", 1, "would do with planner keep"},
     {"budget_of_a_plan", "plan wide.graph --plan rest.plan --memory 1KiB", 1, "would do with the plan"},
+    {"budget_ends_with_a_command", "plan good.graph --planner keep --memory 1KiB", 1,
+     ". This fits: outsize plan good.graph --planner keep --memory "},
+    {"budget_without_a_command", "plan good.graph --planner keep --memory 1KiB --advice 0", 1,
+     ". No command was found that fits\n"},
+    {"nowhere_to_swap_to", "plan resnet18 --width 0.125 --image 32 --batch 32 --memory 4MiB --planner vdnn-all", 1,
+     " wait outside the device, and there is no tier where they could. Give --spill DIR, so that they wait on disk, or "},
+    {"more_rows_than_maps_have", "plan good.graph --planner overl:rows=1000", 1,
+     "planner overl has no plan for tiny: rows=1000, but its tallest map has 8"},
+    {"rows_of_no_maps", "plan tokens.graph --planner 2ps:rows=2", 1, "rows=2, but it has no maps that could be cut into rows"},
+    {"tiles_of_nothing", "plan good.graph --planner sft:tiles=3", 1, "tiles=3, but each of its values fits and nothing is tiled"},
+    {"tiles_of_no_maps", "plan tokens.graph --planner sft:tiles=3", 1, "tiles=3, but it has no maps that could be tiled"},
     {"measured_nowhere", "devices --spill absent", 2, "--spill: 'absent' is not a directory"},
 };
 

@@ -278,9 +278,21 @@ bool cut_to_fewest_rows(PassTrial& trial, std::int64_t guess) {
   return fits <= most && fits_rows(trial, fits);
 }
 
+// Why the graph cannot be cut into as many rows as were asked for; empty: it can, or none were.
+std::string misfit(const PlanRequest& request) {
+  if (!request.options.has(kLrcnnRows)) return {};
+  std::int64_t tallest = 0;
+  for (const Value& value : request.graph.values())
+    if (value.type.format == Format::map) tallest = std::max(tallest, value.type.shape[2]);
+  const std::int64_t rows = request.options.integer(kLrcnnRows);
+  if (tallest == 0) return fmt::format("rows={}, but it has no maps that could be cut into rows", rows);
+  return rows > tallest ? fmt::format("rows={}, but its tallest map has {}", rows, tallest) : std::string();
+}
+
 }  // namespace
 
 Planned<Plan> plan_lrcnn(const PlanRequest& request, std::string_view planner, TiledChoice::Halo halo, bool checkpoints) {
+  if (std::string reason = misfit(request); !reason.empty()) return refusal_of(request, planner, std::move(reason));
   TiledSearch search{.halo = halo, .checkpoints = checkpoints, .remake = remake_of(request.options)};
   if (request.options.has(kLrcnnLayers)) search.layers = request.options.integer(kLrcnnLayers);
   if (request.options.has(kLrcnnStream)) {

@@ -298,9 +298,17 @@ class SftPlanner {
 }  // namespace
 
 Planned<Plan> plan_sft(const PlanRequest& request) {
-  if (cut_of(request.graph) == Cut::space) return SftPlanner(request).make();
-  Planned<Plan> plan = plan_keep(request);  // its segments are of maps: there is nothing to tile
-  if (plan) plan->planner = "sft";
+  const bool has_maps = cut_of(request.graph) == Cut::space;
+  Planned<Plan> plan = has_maps ? SftPlanner(request).make() : plan_keep(request);  // its segments are of maps
+  if (!plan) return plan;
+  plan->planner = "sft";
+  // Later programs of a run may be smaller than the one that its options are for.
+  if (request.options.has(kSftTiles) && plan->passes.empty() && request.homes.empty())
+    return refusal_of(
+        request, "sft",
+        fmt::format("tiles={}, but {}", request.options.integer(kSftTiles),
+                    has_maps ? "each of its values fits and nothing is tiled; a smaller capacity= tiles what is larger"
+                             : "it has no maps that could be tiled"));
   return plan;
 }
 

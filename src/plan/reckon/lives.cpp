@@ -180,4 +180,8 @@ Refusal refusal_of(const PlanRequest& request, std::string_view planner, std::in
           .disk = request.budgets.disk > 0};
 }
 
+Refusal refusal_of(const PlanRequest& request, std::string_view planner, std::string reason) {
+  return {.planner = std::string(planner), .program = request.graph.name, .reason = std::move(reason)};
+}
+
 }  // namespace outsize

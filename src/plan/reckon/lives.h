@@ -59,5 +59,7 @@ inline std::int64_t limit_of(const PlanRequest& request) { return align_up(reque
 
 // The refusal of a planner that needs `needed` bytes of the device, and most at `op`.
 Refusal refusal_of(const PlanRequest& request, std::string_view planner, std::int64_t needed, OpId op);
+// Of a planner that has no plan for the graph, whatever the budget: "… has no plan for NAME: REASON".
+Refusal refusal_of(const PlanRequest& request, std::string_view planner, std::string reason);
 
 }  // namespace outsize
