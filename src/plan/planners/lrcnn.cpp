@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/window.h"
 #include "plan/planners/sft_graph.h"
+#include "plan/reckon/lives.h"
 
 namespace outsize {
 
