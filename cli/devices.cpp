@@ -18,6 +18,13 @@ const char* duplex(bool full) { return full ? "full" : "half"; }
 
 std::string gigabytes(double rate) { return fmt::format("{:.1f} GB/s", rate / 1e9); }
 
+nlohmann::ordered_json to_json(const Device& device) {
+  return {{"name", device.name},       {"memory_bytes", device.memory_bytes}, {"host_bytes", device.host_bytes},
+          {"flops", device.flops},     {"bandwidth", device.bandwidth},       {"link_out", device.link_out},
+          {"link_in", device.link_in}, {"full_duplex", device.full_duplex},   {"disk_out", device.disk_out},
+          {"disk_in", device.disk_in}};
+}
+
 nlohmann::ordered_json to_json(const ThisMachine& here, const std::string& spill) {
   nlohmann::ordered_json object{{"processor", here.machine.processor},
                                 {"cores", here.machine.threads},
@@ -37,14 +44,8 @@ nlohmann::ordered_json to_json(const ThisMachine& here, const std::string& spill
     object["disk_out"] = here.disk->out;
     object["disk_in"] = here.disk->in;
   }
+  if (here.card) object["card"] = to_json(*here.card);
   return object;
-}
-
-nlohmann::ordered_json to_json(const Device& device) {
-  return {{"name", device.name},       {"memory_bytes", device.memory_bytes}, {"host_bytes", device.host_bytes},
-          {"flops", device.flops},     {"bandwidth", device.bandwidth},       {"link_out", device.link_out},
-          {"link_in", device.link_in}, {"full_duplex", device.full_duplex},   {"disk_out", device.disk_out},
-          {"disk_in", device.disk_in}};
 }
 
 void print_here(const ThisMachine& here, const std::string& spill) {
@@ -63,6 +64,10 @@ void print_here(const ThisMachine& here, const std::string& spill) {
     summary.row("disk", fmt::format("{} written, {} read in {}", gigabytes(here.disk->out), gigabytes(here.disk->in), spill));
   else
     summary.row("disk", "not measured; --spill DIR does");
+  if (here.card)
+    summary.row("card", fmt::format("{}, {}, {:.0f} TFLOP/s in tf32, memory {}, link {} in, {} out", here.card->name,
+                                    format_bytes(here.card->memory_bytes), here.card->flops / 1e12, gigabytes(here.card->bandwidth),
+                                    gigabytes(here.card->link_in), gigabytes(here.card->link_out)));
   summary.print();
 }
 

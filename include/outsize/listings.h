@@ -58,6 +58,7 @@ struct ThisMachine {
   int threads = 1;  // that were measured with
   MachineRates rates;
   std::optional<DiskRates> disk;  // of the directory `spill`
+  std::optional<Device> card;     // an NVIDIA card that the cuda backend can use, its link measured
 };
 // Measures this machine with the request's threads, and the disk of the directory `spill` where one is given; takes some seconds.
 // Throws UserError where `spill` is no directory that can be written.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "backend/host_memory.h"
+#include "backend/interface.h"
 #include "base/text.h"
 #include "cost/devices.h"
 #include "cost/measure.h"
@@ -67,6 +68,7 @@ ThisMachine measure_here(const MachineRequest& request, const std::string& spill
   here.threads = request.threads > 0 ? static_cast<int>(request.threads) : here.machine.threads;
   here.rates = measure_machine(here.threads, here.free_bytes);
   if (!spill.empty()) here.disk = measure_disk(spill);
+  if (backend_names().front() == "cuda") here.card = make_backend("cuda", here.threads)->device();
   return here;
 }
 
