@@ -1,7 +1,8 @@
 """Trains a model with Outsize and with PyTorch from the same weights and data and compares everything that comes out.
 
-Compared after one step: the loss, the gradient of every parameter and of the input, running statistics. After three steps: the
-losses, every parameter, running statistics. The error of a tensor is |a - b| / |b| (L2), b from PyTorch in double precision; where a
+Compared after one step and after three: the losses, every parameter, running statistics; after one step also the gradient of every
+parameter and of the input.
+The error of a tensor is |a - b| / |b| (L2), b from PyTorch in double precision; where a
 gradient is zero but for rounding (the bias of a key, a bias before a norm), |b| is that of the largest gradient.
 
 In single precision a fresh network with many relus cannot be compared so: where rounding flips the sign of one relu's input, or
@@ -46,8 +47,8 @@ OPTIMIZERS = {
     "sgd": {"lr": 0.01, "momentum": 0.9, "weight-decay": 1e-4},
     "adamw": {"lr": 0.001, "weight-decay": 0.01},
 }
-# f32: the project's tolerance for PyTorch. f64: rounding alone, amplified by the depth of the network (and by Adam's division).
-LIMITS = {("f32", "sgd"): 2e-4, ("f64", "sgd"): 1e-9, ("f64", "adamw"): 1e-7}
+# The project's tolerances. Adam divides by the gradient's size: that of a key's bias, which is nothing but rounding, comes to 1.1e-9.
+LIMITS = {("f32", "sgd"): 1e-4, ("f64", "sgd"): 1e-9, ("f64", "adamw"): 2e-9}
 
 
 def shift_norms(model):
@@ -193,8 +194,8 @@ def run_outsize(arguments, task, steps, folder):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}\nended with status {done.returncode}:\n{done.stderr}")
     report = json.loads(done.stdout)
-    if report["measured_peak_bytes"] > report["predicted_peak_bytes"]:
-        sys.exit(f"the measured peak {report['measured_peak_bytes']} exceeds the predicted {report['predicted_peak_bytes']}")
+    if report["measured_peak_bytes"] != report["predicted_peak_bytes"]:
+        sys.exit(f"the measured peak {report['measured_peak_bytes']} is not the predicted {report['predicted_peak_bytes']}")
     found = tensors.read(gradients)
     losses = list(found.pop("losses"))
     if losses != report["losses"]:
