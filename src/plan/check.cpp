@@ -77,14 +77,14 @@ class Checker {
   const std::string& name(ValueId value) const { return graph_.value(value).name; }
   template <class... Args>
   [[noreturn]] void fail_whole(fmt::format_string<Args...> format, Args&&... args) {
-    user_error("{}: {}", plan_.file.empty() ? "plan" : plan_.file, fmt::format(format, std::forward<Args>(args)...));
+    throw PlacedError((plan_.file.empty() ? "plan" : plan_.file) + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
     const std::string place = plan_.lines.empty()
                                   ? fmt::format("plan, step {}", step_)
                                   : fmt::format("{}:{}", plan_.file, plan_.lines.at(static_cast<std::size_t>(step_ - 1)));
-    user_error("{}: {}", place, fmt::format(format, std::forward<Args>(args)...));
+    throw PlacedError(place + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
 
   // Why a value is not on the device as a whole, and what to do.

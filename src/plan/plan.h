@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "outsize/budget.h"
+#include "outsize/error.h"
 
 namespace outsize {
 
@@ -105,12 +106,18 @@ inline Tier home_of(const Graph& graph, const Plan& plan, ValueId value) {
 // is left; both are printed as the runs they stand for. `grid` counts tiles a dimension (as even as can be); `cuts.2=[5, 9]` gives
 // uneven boundaries of dimension 2 instead.
 std::string print_plan(const Graph& graph, const Plan& plan);
-// Throws UserError "FILE:LINE: …" naming the op or value that does not exist.
+
+// What is wrong with a plan, in a message that begins with where that is: its file and line, or its step.
+class PlacedError : public UserError {
+ public:
+  using UserError::UserError;
+};
+// Throws PlacedError "FILE:LINE: …" naming the op or value that does not exist.
 Plan parse_plan(const Graph& graph, std::string_view text, std::string_view file);
 
 // Every use has a producer, a copy-in or a recomputation before it; every op that changes state runs exactly once; a reduction is
-// complete before it is read; every graph output is there at the end. Throws UserError naming op, value and step, or "FILE:LINE: …"
-// of a plan that was read.
+// complete before it is read; every graph output is there at the end. Throws PlacedError naming op, value and step, or "FILE:LINE:
+// …" of a plan that was read.
 void check_plan(const Graph& graph, const Plan& plan);
 
 }  // namespace outsize

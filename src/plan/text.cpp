@@ -261,7 +261,7 @@ Plan parse_plan(const Graph& graph, std::string_view text, std::string_view file
       parser.line(line);
       plan.lines.resize(plan.steps.size(), number);
     } catch (const UserError& error) {
-      user_error("{}:{}: {}", file, number, error.what());
+      throw PlacedError(fmt::format("{}:{}: {}", file, number, error.what()));
     }
   }
   return plan;

@@ -175,7 +175,7 @@ class Planning {
     } catch (const UserError& error) {
       if (options_.plan_text.empty())
         internal_error("planner {} made a plan that does not check: {}", options_.planner, error.what());
-      if (std::string_view(error.what()).starts_with(options_.plan_file + ":")) throw;  // with its line
+      if (dynamic_cast<const PlacedError*>(&error)) throw;
       user_error("{}: {}", options_.plan_file, error.what());
     }
   }
