@@ -1,144 +1,168 @@
-#!/usr/bin/env python3
-"""Training steps on a card beside each other: check.py zoo | ladder | race | budget, with OUTSIZE the program (default: outsize)
-
-zoo:    three steps of each model in strict f32 on the card and on cpu: losses side by side.
-ladder: planners under budgets: the same parameters to the bit as `keep` where nothing is tiled, the same losses to rounding where it is;
-        the measured peak beside the predicted one, and the step's time.
-race:   one plan that swaps and one that tiles, again and again: one hash each.
-budget: large work in small budgets: time for each pixel, image or token beside that of work that fits."""
-import concurrent.futures
+"""Training steps on the card beside each other: the zoo beside the cpu, planners and budgets beside `keep`, one plan again and again."""
 import json
-import math
-import os
-import subprocess
-import sys
-import time
 
-PROGRAM = os.environ.get("OUTSIZE", "outsize").split()
+from cells import PROCESSES, TINY, apart, exact, gib, median, program, refused, run, train
+from speed import graph_file
 
-
-def train(arguments, seconds=170):
-    begin = time.time()
-    try:
-        done = subprocess.run([*PROGRAM, "train", *arguments.split(), "--json"], capture_output=True, text=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return {"error": f"took more than {seconds} s", "status": -1}
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        found = {"error": (done.stderr or done.stdout).strip()[-300:], "status": done.returncode}
-    found["seconds"] = time.time() - begin
-    return found
+TINY_NET = "resnet18 --batch 4 --image 64 --width 0.1"
+MODELS = ("mlp --batch 8", "resnet18 --batch 8", "resnet50 --batch 4", "vgg16 --batch 2", "densenet121 --batch 4", "inception_v3 --batch 4",
+          "convnext-tiny --batch 4", "vit-b16 --batch 4", "darknet19 --batch 4", "unet2d --batch 1 --image 128", "unet3d --batch 1 --image 32",
+          "bert-base --batch 2 --seq 128 --dropout 0.1", "gpt2 --batch 2 --seq 128", "transformer --batch 4 --seq 32")
 
 
-def gib(count):
-    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
-
-
-def apart(a, b):
-    """The largest relative difference of two lists; infinite where a number is none."""
-    if len(a) != len(b) or not a or any(not math.isfinite(x) for x in a + b):
-        return math.inf
-    return max(abs(x - y) / max(abs(y), 1e-30) for x, y in zip(a, b))
-
-
-def zoo():
-    models = ("mlp --batch 8", "resnet18 --batch 8", "resnet50 --batch 4", "vgg16 --batch 2", "densenet121 --batch 4", "inception_v3 --batch 4",
-              "convnext-tiny --batch 4", "vit-b16 --batch 4", "darknet19 --batch 4", "unet2d --batch 1 --image 128", "unet3d --batch 1 --image 32",
-              "bert-base --batch 2 --seq 128 --dropout 0.1", "gpt2 --batch 2 --seq 128", "transformer --batch 4 --seq 32")
-    bad = 0
+def zoo(stage):
+    """Three steps of each model in strict f32 on the card and on cpu, and in the card's own precision."""
+    models = ("mlp --batch 2 --image 16", TINY_NET) if TINY else MODELS
 
     def both(model):
-        steps = " --steps 3 --lr 0.001 "
-        return model, train(model + steps + "--backend cuda --precision f32"), train(model + steps + "--backend cpu --threads 4"), \
-            train(model + steps + "--backend cuda")
+        steps = f"{model} --steps 3 --lr 0.001"
 
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        for model, card, cpu, tf32 in pool.map(both, models):
-            if "error" in card or "error" in cpu:
-                print(f"{model:44s} {card.get('error', '')[:160]} {cpu.get('error', '')[:80]}")
-                bad += 1
-                continue
-            first, all_ = apart(card["losses"][:1], cpu["losses"][:1]), apart(card["losses"], cpu["losses"])
-            exact = card["measured_peak_bytes"] == card["predicted_peak_bytes"]
-            bad += not (first <= 1e-4 and exact)
-            print(f"{model:44s} first loss {first:.1e}, three {all_:.1e} apart from cpu; tf32 {apart(tf32.get('losses', []), cpu['losses']):.1e}; "
-                  f"peak {gib(card['measured_peak_bytes'])} {'as' if exact else 'NOT as'} predicted")
-    print("zoo:", "well" if bad == 0 else f"{bad} NOT well")
+        def measure(seconds):
+            found = {"card": train(steps + (" --precision f32" if not TINY else ""), seconds, 120)}
+            found["cpu"] = train(steps + " --threads 4" if not TINY else steps, seconds - found["card"]["seconds"], 120, backend="cpu")
+            if not TINY:
+                found["tf32"] = train(steps, seconds - found["card"]["seconds"] - found["cpu"]["seconds"], 120)
+            if any("cut off" in run for run in found.values()):
+                found["cut off"] = True
+            elif any("error" in run for run in found.values()):
+                found["error"] = "; ".join(run["error"][:160] for run in found.values() if "error" in run)
+            return found
+
+        return model, measure
+
+    for model, found in zip(models, stage.cells([both(model) for model in models], 3)):
+        if found is None:
+            continue
+        if "error" in found:
+            stage.say(f"{model:44s} {found['error']}")
+            stage.expect(False, f"{model} failed")
+            continue
+        card, cpu = found["card"], found["cpu"]
+        first, three = apart(card["losses"][:1], cpu["losses"][:1]), apart(card["losses"], cpu["losses"])
+        stage.expect(first <= 1e-4, f"{model}: first loss {first:.1e} apart")
+        stage.expect(exact(card), f"{model}: peak not as predicted")
+        stage.say(f"{model:44s} first loss {first:.1e}, three {three:.1e} apart from cpu"
+                  + (f"; tf32 {apart(found['tf32']['losses'], cpu['losses']):.1e}" if "tf32" in found else "")
+                  + f"; peak {gib(card['measured_peak_bytes'])} {'as' if exact(card) else 'NOT as'} predicted")
+    return f"{len(models)} models"
 
 
 LADDER = ("resnet50 --batch 32", "densenet121 --batch 16", "vgg16 --batch 16", "inception_v3 --batch 16", "unet3d --batch 1 --image 64",
           "bert-base --batch 8 --seq 128", "gpt2 --batch 4 --seq 256")
-PLANNERS = ("recompute-cheap", "checkpoint", "dynprog", "vdnn-all", "superneurons", "tflms", "autoswap", "zero-offload", "fairscale", "tsplit",
-            "sft", "2ps-h", "overl-h")
-TILED = ("tsplit", "sft", "2ps-h", "overl-h", "2ps", "overl")
+RUNGS = (75, 50, 35, 25)
 
 
-def ladder(rungs=(60, 35)):
-    bad = fits = refused = 0
-    for model in LADDER:
-        steps = f"{model} --steps 3 --backend cuda"
-        keep = train(steps)
-        if "error" in keep:
-            print(f"{model}: keep: {keep['error'][:200]}")
-            bad += 1
+def planners_but_keep():
+    done = run([*program("outsize"), "planners", "--json"], 30)
+    return [row["name"] for row in json.loads(done["output"])["rows"] if row["name"] != "keep"]
+
+
+def ladder(stage):
+    """Planners under budgets: fits and has keep's bits where nothing is tiled, its losses to rounding where it is; or refuses. Runs are
+    side by side, so that their times are only those of keep, which runs alone, and of the predictions of runs that go alone too."""
+    models = (TINY_NET,) if TINY else LADDER
+    rungs, planners = ((75,), ("recompute-cheap", "vdnn-all", "2ps-h")) if TINY else (RUNGS, planners_but_keep())
+    host = " --host-memory 1GiB" if TINY else ""
+    fit = refusals = 0
+    keeps = {model: stage.cell(f"{model} keep", lambda seconds: train(f"{model} --steps 3", seconds, 60), 5) for model in models}
+    work = [(model, rung, planner) for rung in rungs for model in models for planner in planners
+            if keeps[model] and "error" not in keeps[model]]
+    one = lambda model, rung, planner: (f"{model} {planner} {rung} %", lambda seconds: train(
+        f"{model} --steps 3 --planner {planner} --memory {rung}% --advice 0{host}", seconds, 60))
+    results = dict(zip(work, stage.cells([one(*item) for item in work])))
+    for model in models:
+        keep = keeps[model]
+        if keep is None:
             continue
-        print(f"{model}: keep {gib(keep['measured_peak_bytes'])}, {1e3 * keep['measured_step_s']:.1f} ms (predicted {1e3 * keep['predicted_step_s']:.1f})")
-        runs = [(planner, rung) for rung in rungs for planner in PLANNERS]
-        with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            results = list(pool.map(lambda run: train(f"{steps} --planner {run[0]} --memory {run[1]}% --advice 0", 60), runs))
-        for (planner, rung), it in zip(runs, results):
-            if "error" in it:
-                well = it.get("status") == 1
-                refused += well
-                bad += not well
-                if not well:
-                    print(f"  {planner:16s} {rung:3d} %  FAILED: {it['error'][:200]}")
+        if "error" in keep:
+            stage.say(f"{model}: keep: {keep['error'][:200]}")
+            stage.expect(False, f"{model}: keep failed")
+            continue
+        stage.say(f"{model}: keep {gib(keep['measured_peak_bytes'])}, {1e3 * keep['measured_step_s']:.1f} ms (predicted {1e3 * keep['predicted_step_s']:.1f})")
+        for rung in rungs:
+            no = []
+            for planner in planners:
+                it = results.get((model, rung, planner))
+                if it is None:
+                    continue
+                name = f"{model.split()[0]} {planner} {rung} %"
+                if "error" in it:
+                    no += [planner] if refused(it) else []
+                    refusals += refused(it)
+                    if not stage.expect(refused(it), f"{name} failed"):
+                        stage.say(f"  {planner:16s} {rung:3d} %  FAILED: {it['error'][:200]}")
+                    continue
+                fit += 1
+                same = it["params_sha256"] == keep["params_sha256"]
+                near = apart(it["losses"][:1], keep["losses"][:1])
+                well = exact(it) and (same or (it.get("tiles", 0) > 0 and near <= 1e-3))
+                stage.expect(well, name)
+                stage.say(f"  {planner:16s} {rung:3d} %  {'same bits' if same else f'loss {near:.0e} apart'}, tiles {it.get('tiles', 0)}, peak "
+                          f"{gib(it['measured_peak_bytes'])}{'' if exact(it) else ' NOT as predicted'}, predicted "
+                          f"{it['predicted_step_s'] / keep['predicted_step_s']:.2f} x keep, swapped {gib(it['swapped_bytes'])}{'' if well else '  NOT WELL'}")
+            if no:
+                stage.say(f"  refused at {rung} %: {', '.join(no)}")
+    if stage.missing:
+        return f"{fit} fit, {refusals} refused"
+    return f"{fit} fit, {refusals} refused; " + predictions(stage, models, keeps, results)
+
+
+def predictions(stage, models, keeps, results):
+    """Steps that run alone, with measured ops, beside their prediction: the median and the worst error."""
+    by_model = {model: [(rung, planner) for (m, rung, planner), it in results.items() if m == model and it and "error" not in it]
+                for model in models}
+    errors = []
+    for model in models:
+        # A few of each model, spread over rungs and planners; all of them would take an hour.
+        chosen = [(100, "keep")] + by_model[model][:: max(1, len(by_model[model]) // 4)]
+        for rung, planner in chosen[: 2 if TINY else 5]:
+            host = " --host-memory 1GiB" if TINY else ""
+            it = stage.cell(f"{model} {planner} {rung} % alone", lambda seconds: train(
+                f"{model} --steps 6 --planner {planner} --memory {rung}% --advice 0 --profile measured{host}", seconds, 90), 10)
+            if it is None or "error" in it:
+                if it and not refused(it):
+                    stage.expect(False, f"{model} {planner} {rung} % alone failed")
                 continue
-            fits += 1
-            exact = it["measured_peak_bytes"] == it["predicted_peak_bytes"] and it["measured_peak_bytes"] <= it["budget_bytes"]
-            same = it["params_sha256"] == keep["params_sha256"]
-            near = apart(it["losses"][:1], keep["losses"][:1])
-            well = exact and (same or (it.get("tiles", 0) > 0 and near <= 1e-3))
-            bad += not well
-            print(f"  {planner:16s} {rung:3d} %  {'same bits' if same else f'loss {near:.0e} apart'}, tiles {it.get('tiles', 0)}, peak {gib(it['measured_peak_bytes'])}"
-                  f"{'' if exact else ' NOT as predicted'}, {it['measured_step_s'] / keep['measured_step_s']:.2f} x keep"
-                  f" (predicted {it['predicted_step_s'] / keep['predicted_step_s']:.2f}), swapped {gib(it['swapped_bytes'])}{'' if well else '  NOT WELL'}")
-        sys.stdout.flush()
-    print(f"ladder: {fits} fit, {refused} refused, {'all well' if bad == 0 else f'{bad} NOT well'}")
+            error = it["predicted_step_s"] / it["measured_step_s"] - 1
+            errors.append((abs(error), f"{model.split()[0]} {planner} {rung} %"))
+            stage.say(f"  alone: {model} {planner} {rung} %: {1e3 * it['measured_step_s']:.2f} ms, predicted {1e3 * it['predicted_step_s']:.2f} ({100 * error:+.0f} %)")
+    if not errors:
+        return "no step timed alone"
+    middle, worst = median([error for error, _ in errors]), max(errors)
+    if not TINY:
+        stage.expect(middle <= 0.10, f"predicted step {100 * middle:.0f} % off (median)")
+        stage.expect(worst[0] <= 0.25, f"predicted step {100 * worst[0]:.0f} % off ({worst[1]})")
+    return f"predicted step of {len(errors)} plans that ran alone: {100 * middle:.0f} % off (median), {100 * worst[0]:.0f} % ({worst[1]}, worst)"
 
 
-def race(times=12):
-    for arguments in ("resnet50 --batch 32 --planner vdnn-all --memory 60%", "vgg16-features --batch 1 --image 512 --planner 2ps-h --memory 35%",
-                      "gpt2 --batch 4 --seq 256 --planner zero-offload --memory 60%"):
-        hashes = {}
-        for _ in range(times):
-            it = train(f"{arguments} --steps 3 --backend cuda")
-            key = it.get("params_sha256", it.get("error", "?"))[:60]
-            hashes[key] = hashes.get(key, 0) + 1
-        print(f"{arguments}: {times} runs, {len(hashes)} hash{'es' if len(hashes) > 1 else ''}: {hashes}")
+# Plans of small nets: name, arguments, and the same small for a backend that stands in. The planner 2ps-h stores maps between its passes in
+# host memory and brings them back in windows; the slide's pixels are made as they are read.
+RACE = (("swaps", "resnet18 --batch 16 --image 128 --width 0.25 --planner vdnn-all --host-memory 2GiB --steps 4",
+         "resnet18 --batch 2 --image 32 --width 0.1 --planner vdnn-all --host-memory 1GiB --steps 2"),
+        ("tiled, swaps", f"{graph_file(32, 8)} --planner 2ps-h --memory 40% --host-memory 2GiB --steps 4",
+         f"{graph_file(16, 4)} --planner 2ps-h --memory 40% --host-memory 1GiB --steps 2"),
+        ("tiled, streamed", "slide-s --batch 1 --image 512 --data generated:slides:size=512x512,count=1 --planner sft --memory 8MiB --host-memory 2GiB --steps 3",
+         "slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 --planner sft --memory 2MiB --host-memory 1GiB --steps 2"))
 
 
-def budget():
-    work = (("vgg16-features --batch 1 --image 2048", 2048**2, "px", ("", "--memory 11GiB")),
-            ("resnet50 --batch 256", 256, "image", ("",)),
-            ("resnet50 --batch 1024", 1024, "image", ("--memory 24GiB --planner checkpoint", "--memory 24GiB --planner 2ps-h", "--memory 24GiB --planner tsplit",
-                                                      "--memory 24GiB --planner recompute-cheap")),
-            ("vgg16-features --batch 1 --image 8192", 8192**2, "px", ("--memory 11GiB --planner 2ps-h", "--memory 11GiB --planner overl-h", "--memory 11GiB --planner sft")),
-            ("bert-large --batch 64 --seq 512", 64, "sequence", ("--memory 24GiB --planner checkpoint", "--memory 24GiB --planner dynprog")),
-            ("unet3d --batch 1 --image 256", 256**3, "voxel", ("--memory 24GiB --planner 2ps-h", "--memory 24GiB --planner sft")))
-    for model, units, unit, ways in work:
-        for way in ways:
-            it = train(f"{model} {way} --steps 3 --backend cuda --advice 0", 150)
-            if "error" in it:
-                print(f"{model} {way}: {it['error'][:300]}")
-            else:
-                step = it["measured_step_s"]
-                rate = f"{1e9 * step / units:.2f} ns a {unit}" if units > 1e5 else f"{units / step:.1f} {unit}s a second"
-                print(f"{model} {way}: {1e3 * step:.1f} ms, {rate}; predicted {1e3 * it['predicted_step_s']:.1f} ms; peak {gib(it['measured_peak_bytes'])} of "
-                      f"{gib(it['budget_bytes'])}, swapped {gib(it['swapped_bytes'])}, in all {it['seconds']:.0f} s")
-            sys.stdout.flush()
-
-
-for stage in sys.argv[1:]:
-    {"zoo": zoo, "ladder": ladder, "race": race, "budget": budget}[stage]()
+def race(stage):
+    """Each plan 100 times, several processes at once, which disturb each other's times: one hash each."""
+    times = 4 if TINY else 100
+    for name, arguments, tiny in RACE:
+        arguments = tiny if TINY else arguments
+        one = lambda seconds: train(arguments, seconds, 90)
+        # Alone at first: what it times to choose its kernels, the others take from the cache.
+        found = [stage.cell(f"{name} 1", one, 5)]
+        found += stage.cells([(f"{name} {i}", one) for i in range(2, times + 1)], PROCESSES) if found[0] else []
+        hashes, failed = {}, []
+        for it in found:
+            if it and "error" in it:
+                failed.append(it["error"])
+            elif it:
+                hashes[it["params_sha256"]] = hashes.get(it["params_sha256"], 0) + 1
+        stage.say(f"{name}: {sum(hashes.values())} of {times} runs, {len(hashes)} hash{'es' if len(hashes) != 1 else ''}"
+                  f"{': ' + ', '.join(f'{h[:16]} {n} times' for h, n in hashes.items())}{f', {len(failed)} FAILED: {failed[0][:200]}' if failed else ''}")
+        stage.expect(not failed, f"{name}: {len(failed)} runs failed")
+        if hashes or not stage.missing:
+            stage.expect(len(hashes) == 1, f"{name}: {len(hashes)} hashes")
+    return f"{times} runs of each of {len(RACE)} plans"

@@ -21,7 +21,10 @@ Json event_of(const Graph& graph, const Program& program, Backend& backend, cons
     arguments["predicted_us"] = 1e6 * profile.seconds_of(call);
     arguments["workspace"] = instruction.workspace ? program.piece(instruction.workspace).bytes : 0;
   } else if (!instruction.writes.empty()) {
-    name += " " + label_of(graph, program.piece(instruction.writes[0].piece));
+    const Operand& written = instruction.writes[0];
+    name += " " + label_of(graph, program.piece(written.piece));
+    arguments["bytes"] =
+        stored_bytes(program.storage, type_of(graph, program.piece(written.piece)), program.boxes[written.box].start.shape());
   }
   return {{"name", name},
           {"cat", category},

@@ -1,9 +1,11 @@
-// Values of more than 2^31 elements: whole calls of the CPU kernels, checked on small boxes at the start, around the element
-// 2^31 and at the end against the reference kernels on exactly their windows. Skipped where there is not memory enough.
+// Values of more than 2^31 elements: whole calls of the CPU kernels, or where OUTSIZE_TEST_CARD is set (to f32 or tf32) of a
+// card's, checked on small boxes at the start, around the element 2^31 and at the end against the reference kernels on exactly
+// their windows. Skipped where there is not memory enough.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <fstream>
 #include <string>
@@ -46,6 +48,25 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
+// A piece of a card: memory of its own with what a buffer holds, which fetch() brings back.
+class CardPiece {
+ public:
+  CardPiece(Backend& card, std::byte* host, std::int64_t bytes) : card_(card), host_(host, static_cast<std::size_t>(bytes)) {
+    memory_ = card_.allocate(Tier::device, bytes);
+    card_.upload(Tier::device, host_, memory_);
+  }
+  ~CardPiece() { card_.deallocate(Tier::device, memory_, static_cast<std::int64_t>(host_.size())); }
+  CardPiece(const CardPiece&) = delete;
+  CardPiece& operator=(const CardPiece&) = delete;
+  std::byte* data() const { return memory_; }
+  void fetch() const { card_.download(Tier::device, memory_, host_); }
+
+ private:
+  Backend& card_;
+  std::span<std::byte> host_;
+  std::byte* memory_ = nullptr;
+};
+
 // The integer behind the element at (c, h, w); `salt` tells values apart. Elements are this over 64, exact in f32.
 std::int32_t numerator(std::int64_t salt, std::int64_t c, std::int64_t h, std::int64_t w) {
   const auto mixed = static_cast<std::uint32_t>(h * 131 + w * 17 + c * 7 + (h ^ w) * 3 + salt * 29);
@@ -57,7 +78,10 @@ class Large : public testing::Test {
   void SetUp() override {
     if (available_bytes() < std::int64_t{19} << 30) GTEST_SKIP() << "needs 19 GiB of free memory";
     register_ops();
-    backend_ = make_backend("cpu", 2);
+    const char* card = std::getenv("OUTSIZE_TEST_CARD");
+    const bool tf32 = card && std::string_view(card) == "tf32";
+    backend_ = make_backend(card ? "cuda" : "cpu", 2, tf32);
+    tolerance_ = tf32 ? 1e-3 : 1e-5;
     reference_ = make_backend("reference", 1);
   }
 
@@ -91,13 +115,15 @@ class Large : public testing::Test {
 #pragma omp parallel for
     for (std::int64_t h = box.lo[2]; h < box.hi[2]; ++h)
       for (std::int64_t c = box.lo[1]; c < box.hi[1]; ++c) {
-        float* const row = elements + stored_offset(rule, type.format, box, {0, c, h, box.lo[3]});
+        const auto offset = [&](std::int64_t w) { return stored_offset(rule, type.format, box, {0, c, h, w}); };
+        float* const row = elements + offset(box.lo[3]);
+        const std::int64_t step = box.extent(3) > 1 ? offset(box.lo[3] + 1) - offset(box.lo[3]) : 1;
         for (std::int64_t w = box.lo[3]; w < box.hi[3]; ++w)
-          row[(w - box.lo[3]) * rule.channel_block] = static_cast<float>(numerator(salt, c, h, w)) / 64;
+          row[(w - box.lo[3]) * step] = static_cast<float>(numerator(salt, c, h, w)) / 64;
       }
   }
 
-  // Runs the op whole on the CPU: outputs[k] of in_place_of[k] ≥ 0 overwrite that input.
+  // Runs the op whole: with `in_place_of` ≥ 0 its first output overwrites that input.
   void run(std::deque<Buffer>& inputs, std::deque<Buffer>& outputs, int in_place_of = -1) {
     CallBoxes boxes;
     for (ValueId input : op().inputs) boxes.in.push_back(Box::whole(graph_.value(input).type.shape));
@@ -116,7 +142,18 @@ class Large : public testing::Test {
     const Call call{{graph_, op()}, boxes, boxes.in[0]};
     const auto kernel = backend_->kernel(call);
     const Buffer workspace(kernel->workspace_bytes() + 1);
-    kernel->run({in, out, workspace.data(), call.boxes.in, call.boxes.out, call.owned});
+    if (!backend_->queues()) return kernel->run({in, out, workspace.data(), call.boxes.in, call.boxes.out, call.owned});
+
+    std::deque<CardPiece> pieces;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      in[i] = pieces.emplace_back(*backend_, inputs[i].data(), bytes(op().inputs[i])).data();
+    for (std::size_t o = 0; o < out.size(); ++o)
+      out[o] = in_place_of >= 0 && o == 0 ? pieces[static_cast<std::size_t>(in_place_of)].data()
+                                          : pieces.emplace_back(*backend_, outputs[o].data(), bytes(op().outputs[o])).data();
+    const CardPiece room(*backend_, workspace.data(), kernel->workspace_bytes() + 1);
+    kernel->run({in, out, room.data(), call.boxes.in, call.boxes.out, call.owned, backend_->queues()->queue(Lane::compute)});
+    backend_->queues()->finish();
+    for (const CardPiece& piece : pieces) piece.fetch();
   }
 
   // Small boxes of output 0 against the reference on their windows.
@@ -153,7 +190,7 @@ class Large : public testing::Test {
             found.push_back(
                 reinterpret_cast<const float*>(y)[stored_offset(backend_->storage(), Format::map, Box::whole(shape), at)]);
           }
-      EXPECT_TRUE(is_close(found, expected, 1e-5)) << to_string(box);
+      EXPECT_TRUE(is_close(found, expected, tolerance_)) << to_string(box);
       EXPECT_TRUE(std::ranges::any_of(expected, [](double number) { return number != 0; })) << to_string(box);
     }
   }
@@ -161,6 +198,7 @@ class Large : public testing::Test {
   Graph graph_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Backend> reference_;
+  double tolerance_ = 1e-5;
 };
 
 TEST_F(Large, Convolution) {
