@@ -7,7 +7,7 @@ namespace outsize {
 
 // Whether calls in TF32 may take the fused kernels, and which of those there are for their width of heads: 0 is the usual one, as
 // are numbers beyond the last. The gradient consists of one for queries and one for keys and values.
-inline constexpr int kFusedChoices = 6;  // as many as there are for one width at most
+inline constexpr int kFusedChoices = 8;  // as many as there are for one width at most
 struct FusedAttention {
   bool allowed = true;
   int forward = 0;

@@ -138,18 +138,4 @@ struct FusedCall {
   OUTSIZE_BOTH bool all_seen(int query, int key) const { return key <= scores.visible(query); }
 };
 
-// Starts copies of rows from memory, `stride` floats apart, to a tile of kRows; zeros from row `rows` and column `columns` on.
-template <int kRows, int kThreads, int kColumns>
-OUTSIZE_BOTH void fetch_rows(Copies& copies, int thread, SharedTile<kColumns> tile, const float* from, std::int64_t stride,
-                             int rows, int columns) {
-  constexpr int kQuads = kColumns / 4;
-  OUTSIZE_UNROLL
-  for (int at = 0; at < kRows * kQuads; at += kThreads) {
-    const int quad = at + thread, row = quad / kQuads, column = quad % kQuads * 4;
-    if (kRows * kQuads % kThreads != 0 && quad >= kRows * kQuads) continue;
-    const bool there = row < rows && column < columns;
-    copies.floats<4>(&tile(row, column), there ? from + row * stride + column : from, there);
-  }
-}
-
 }  // namespace outsize::OUTSIZE_PLACE

@@ -27,21 +27,34 @@ struct KeptFactors<false, kRows, kWidth> {
 };
 
 // A warp has kRows rows of the block, a block kWarps warps. What these are multiplied with comes kStep rows at a time.
-template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters>
+template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, bool kRoundWhereTheyLie>
 struct BackwardBlock {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kAll = kRows * kWarps;
   static constexpr int kKept = kInRegisters ? 0 : 2 * kAll * kWidth;  // floats
   static constexpr int kStage = 2 * kStep * kWidth;
+  using Tile = SharedTile<kWidth, kRoundWhereTheyLie>;
 
   // Rows of two matrices that stay (which: 0, 1), and of two that come, in turns.
   template <class Block>
-  OUTSIZE_BOTH static SharedTile<kWidth> kept(Block& block, int which) {
+  OUTSIZE_BOTH static SharedTile<kWidth, true> kept(Block& block, int which) {
     return {reinterpret_cast<float*>(block.shared()) + which * kAll * kWidth};
   }
   template <class Block>
-  OUTSIZE_BOTH static SharedTile<kWidth> coming(Block& block, int step, int which) {
+  OUTSIZE_BOTH static Tile coming(Block& block, int step, int which) {
     return {reinterpret_cast<float*>(block.shared()) + kKept + step % 2 * kStage + which * kStep * kWidth};
+  }
+
+  // Waits for what comes in this step, and rounds what is not rounded by each warp.
+  template <class Block>
+  OUTSIZE_BOTH static void wait(Block& block, int step) {
+    block.template fetched<1>([&](int thread) {
+      for (int which = 0; which < 2; ++which) {
+        if constexpr (!kInRegisters)
+          if (step == 0) round_rows<kAll, kThreads>(thread, kept(block, which));
+        if constexpr (kRoundWhereTheyLie) round_rows<kStep, kThreads>(thread, coming(block, step, which));
+      }
+    });
   }
 
   // Loads rows of two matrices as the factors that stay in registers.
@@ -55,9 +68,9 @@ struct BackwardBlock {
   }
 };
 
-template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, int kBlocksOfCard>
+template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, bool kRoundWhereTheyLie, int kBlocksOfCard>
 struct FusedQueries {
-  using Layout = BackwardBlock<kWidth, kRows, kWarps, kStep, kInRegisters>;
+  using Layout = BackwardBlock<kWidth, kRows, kWarps, kStep, kInRegisters, kRoundWhereTheyLie>;
   static constexpr int kThreads = Layout::kThreads;
   static constexpr int kBlocks = kBlocksOfCard;
   static constexpr int kAll = Layout::kAll;
@@ -112,7 +125,7 @@ struct FusedQueries {
     });
     for (int step = 0; step < steps; ++step) {
       fetch_step(step + 1);
-      block.template fetched<1>();
+      Layout::wait(block, step);
       block.each_warp([&](Warp warp) {
         add(warp, states[warp.number()], place, first + warp.number() * kRows, step * kStep, Layout::coming(block, step, 0),
             Layout::coming(block, step, 1));
@@ -152,8 +165,8 @@ struct FusedQueries {
     own.sum.clear();
   }
 
-  OUTSIZE_BOTH void add(Warp warp, State& own, const FusedCall::Place& place, int query, int key, SharedTile<kWidth> keys,
-                        SharedTile<kWidth> values) const {
+  OUTSIZE_BOTH void add(Warp warp, State& own, const FusedCall::Place& place, int query, int key, typename Layout::Tile keys,
+                        typename Layout::Tile values) const {
     const Scores& scores = call.scores;
     Fragment<kRows, kStep> weights, products;
     weights.clear();
@@ -182,9 +195,9 @@ struct FusedQueries {
   }
 };
 
-template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, int kBlocksOfCard>
+template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, bool kRoundWhereTheyLie, int kBlocksOfCard>
 struct FusedKeys {
-  using Layout = BackwardBlock<kWidth, kRows, kWarps, kStep, kInRegisters>;
+  using Layout = BackwardBlock<kWidth, kRows, kWarps, kStep, kInRegisters, kRoundWhereTheyLie>;
   static constexpr int kThreads = Layout::kThreads;
   static constexpr int kBlocks = kBlocksOfCard;
   static constexpr int kAll = Layout::kAll;
@@ -250,7 +263,7 @@ struct FusedKeys {
     });
     for (int step = 0; step < steps; ++step) {
       fetch_step(step + 1);
-      block.template fetched<1>();
+      Layout::wait(block, step);
       block.each_warp([&](Warp warp) {
         add(warp, states[warp.number()], place, begin + step * kStep, first + warp.number() * kRows, Layout::coming(block, step, 0),
             Layout::coming(block, step, 1), rows(step, 0), rows(step, 1));
@@ -271,8 +284,8 @@ struct FusedKeys {
 
  private:
   // Adds what the keys from `key` on have from the queries from `query` on. Rows of the fragments are keys, columns queries.
-  OUTSIZE_BOTH void add(Warp warp, State& own, const FusedCall::Place& place, int query, int key, SharedTile<kWidth> queries,
-                        SharedTile<kWidth> gradients, const float* lse, const float* means) const {
+  OUTSIZE_BOTH void add(Warp warp, State& own, const FusedCall::Place& place, int query, int key, typename Layout::Tile queries,
+                        typename Layout::Tile gradients, const float* lse, const float* means) const {
     const Scores& scores = call.scores;
     Fragment<kRows, kStep> weights, products;
     weights.clear();
@@ -355,16 +368,19 @@ struct Choice {
   Launch launch;
   std::string name;
 };
-
-template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, int kBlocks>
-Choice queries() {
-  return {launch_queries<FusedQueries<kWidth, kRows, kWarps, kStep, kInRegisters, kBlocks>>,
-          fmt::format("{} x {} queries, {} keys{}", kWarps, kRows, kStep, kInRegisters ? "" : ", shared")};
+std::string kinds(bool in_registers, bool round_where_they_lie) {
+  return fmt::format("{}{}", in_registers ? "" : ", shared", round_where_they_lie ? ", rounded once" : "");
 }
-template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, int kBlocks>
+
+template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, bool kRoundWhereTheyLie, int kBlocks>
+Choice queries() {
+  return {launch_queries<FusedQueries<kWidth, kRows, kWarps, kStep, kInRegisters, kRoundWhereTheyLie, kBlocks>>,
+          fmt::format("{} x {} queries, {} keys{}", kWarps, kRows, kStep, kinds(kInRegisters, kRoundWhereTheyLie))};
+}
+template <int kWidth, int kRows, int kWarps, int kStep, bool kInRegisters, bool kRoundWhereTheyLie, int kBlocks>
 Choice keys() {
-  return {launch_keys<FusedKeys<kWidth, kRows, kWarps, kStep, kInRegisters, kBlocks>>,
-          fmt::format("{} x {} keys, {} queries{}", kWarps, kRows, kStep, kInRegisters ? "" : ", shared")};
+  return {launch_keys<FusedKeys<kWidth, kRows, kWarps, kStep, kInRegisters, kRoundWhereTheyLie, kBlocks>>,
+          fmt::format("{} x {} keys, {} queries{}", kWarps, kRows, kStep, kinds(kInRegisters, kRoundWhereTheyLie))};
 }
 
 class FusedBackwardKernel final : public Kernel {
@@ -395,20 +411,23 @@ Choice choose(int wanted, std::initializer_list<Choice> from) {
 
 Choice choose_queries(std::int64_t width) {
   const int wanted = fused_attention().queries;
-  if (width <= 32) return choose(wanted, {queries<32, 16, 4, 64, true, 2>()});
+  if (width <= 32) return choose(wanted, {queries<32, 16, 4, 64, true, false, 2>(), queries<32, 32, 4, 32, true, true, 2>()});
   if (width <= 64)
-    return choose(wanted, {queries<64, 16, 4, 64, true, 2>(), queries<64, 16, 4, 32, true, 3>(), queries<64, 16, 8, 64, true, 1>(),
-                           queries<64, 32, 4, 32, false, 2>(), queries<64, 16, 8, 32, true, 1>()});
-  return choose(wanted, {queries<128, 16, 4, 16, false, 2>()});
+    return choose(wanted, {queries<64, 16, 4, 64, true, false, 2>(), queries<64, 16, 4, 32, true, false, 3>(),
+                           queries<64, 16, 8, 64, true, false, 1>(), queries<64, 16, 8, 64, true, true, 1>(),
+                           queries<64, 16, 8, 32, true, true, 1>(), queries<64, 32, 4, 32, false, false, 2>(),
+                           queries<64, 32, 4, 32, false, true, 2>()});
+  return choose(wanted, {queries<128, 16, 4, 16, false, false, 2>(), queries<128, 16, 4, 16, false, true, 2>()});
 }
 
 Choice choose_keys(std::int64_t width) {
   const int wanted = fused_attention().keys;
-  if (width <= 32) return choose(wanted, {keys<32, 16, 4, 64, true, 2>()});
+  if (width <= 32) return choose(wanted, {keys<32, 16, 4, 64, true, false, 2>(), keys<32, 32, 4, 32, true, true, 2>()});
   if (width <= 64)
-    return choose(wanted, {keys<64, 16, 4, 32, true, 2>(), keys<64, 16, 4, 64, true, 2>(), keys<64, 16, 8, 32, true, 1>(),
-                           keys<64, 32, 4, 32, false, 2>(), keys<64, 16, 8, 32, false, 2>()});
-  return choose(wanted, {keys<128, 16, 4, 16, false, 2>()});
+    return choose(wanted, {keys<64, 16, 4, 32, true, false, 2>(), keys<64, 16, 4, 64, true, false, 2>(),
+                           keys<64, 16, 8, 32, true, false, 1>(), keys<64, 16, 8, 32, true, true, 1>(),
+                           keys<64, 32, 4, 32, false, false, 2>(), keys<64, 32, 4, 32, false, true, 2>()});
+  return choose(wanted, {keys<128, 16, 4, 16, false, false, 2>(), keys<128, 16, 4, 16, false, true, 2>()});
 }
 
 }  // namespace

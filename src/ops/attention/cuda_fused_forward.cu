@@ -3,13 +3,16 @@
 namespace outsize::OUTSIZE_PLACE {
 namespace {
 
-// A warp has kRows queries, a block kWarps warps; keys come kKeys at a time. kWidth: features of a head, as they are stored here.
-template <int kWidth, int kRows, int kWarps, int kKeys, int kBlocksOfCard>
+// A warp has kRows queries, a block kWarps warps; keys come kKeys at a time, and are rounded where they lie or by each warp.
+// kWidth: features of a head, as they are stored here.
+template <int kWidth, int kRows, int kWarps, int kKeys, bool kRoundWhereTheyLie, int kBlocksOfCard>
 struct FusedForward {
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kBlocks = kBlocksOfCard;
   static constexpr int kQueries = kRows * kWarps;
   static constexpr std::int64_t kShared = std::int64_t{4} * kKeys * kWidth * sizeof(float);  // keys and values, twice
+
+  using Tile = SharedTile<kWidth, kRoundWhereTheyLie>;
 
   FusedCall call;
   const float* q;
@@ -33,7 +36,7 @@ struct FusedForward {
     const int last = (first + kQueries < call.queries ? first + kQueries : call.queries) - 1;
     const int steps = (scores.visible(last) + kKeys - 1) / kKeys;
     const auto tile = [&](int step, int which) {
-      return SharedTile<kWidth>{reinterpret_cast<float*>(block.shared()) + (step % 2 * 2 + which) * kKeys * kWidth};
+      return Tile{reinterpret_cast<float*>(block.shared()) + (step % 2 * 2 + which) * kKeys * kWidth};
     };
     typename Block::template OwnOfWarp<State> states;
     const auto fetch_step = [&](int step) {
@@ -61,7 +64,10 @@ struct FusedForward {
     });
     for (int step = 0; step < steps; ++step) {
       fetch_step(step + 1);
-      block.template fetched<1>();
+      block.template fetched<1>([&](int thread) {
+        if constexpr (kRoundWhereTheyLie)
+          for (int which = 0; which < 2; ++which) round_rows<kKeys, kThreads>(thread, tile(step, which));
+      });
       block.each_warp([&](Warp warp) {
         add(warp, states[warp.number()], place, first + warp.number() * kRows, step * kKeys, tile(step, 0), tile(step, 1));
       });
@@ -71,8 +77,7 @@ struct FusedForward {
 
  private:
   // Adds what the queries from `query` on take from the keys from `key` on.
-  OUTSIZE_BOTH void add(Warp warp, State& own, const FusedCall::Place& place, int query, int key, SharedTile<kWidth> keys,
-                        SharedTile<kWidth> values) const {
+  OUTSIZE_BOTH void add(Warp warp, State& own, const FusedCall::Place& place, int query, int key, Tile keys, Tile values) const {
     const Scores& scores = call.scores;
     Fragment<kRows, kKeys> weights;
     weights.clear();
@@ -163,10 +168,12 @@ class FusedForwardKernel final : public Kernel {
   std::string name_;
 };
 
-template <int kWidth, int kRows, int kWarps, int kKeys, int kBlocks>
+template <int kWidth, int kRows, int kWarps, int kKeys, bool kRoundWhereTheyLie, int kBlocks>
 std::unique_ptr<Kernel> make(const AttentionShape& shape) {
-  return std::make_unique<FusedForwardKernel<FusedForward<kWidth, kRows, kWarps, kKeys, kBlocks>>>(
-      shape, fmt::format("fused {} x {} queries, {} keys", kWarps, kRows, kKeys));
+  using Program = FusedForward<kWidth, kRows, kWarps, kKeys, kRoundWhereTheyLie, kBlocks>;
+  static_assert(Program::kShared <= kMostShared);
+  return std::make_unique<FusedForwardKernel<Program>>(
+      shape, fmt::format("fused {} x {} queries, {} keys{}", kWarps, kRows, kKeys, kRoundWhereTheyLie ? ", rounded once" : ""));
 }
 
 }  // namespace
@@ -177,11 +184,12 @@ std::unique_ptr<Kernel> make_fused_forward(const AttentionShape& shape) {
     const auto wanted = static_cast<std::size_t>(fused_attention().forward);
     return *(from.begin() + (wanted < from.size() ? wanted : 0));
   };
-  if (shape.width <= 32) return choose({make<32, 32, 4, 64, 2>})(shape);
+  if (shape.width <= 32) return choose({make<32, 32, 4, 64, false, 2>, make<32, 16, 8, 64, true, 2>})(shape);
   if (shape.width <= 64)
-    return choose({make<64, 32, 4, 64, 2>, make<64, 32, 4, 32, 2>, make<64, 16, 8, 64, 1>, make<64, 16, 8, 32, 2>,
-                   make<64, 16, 4, 64, 3>, make<64, 32, 8, 64, 1>})(shape);
-  return choose({make<128, 16, 4, 32, 2>, make<128, 16, 8, 32, 1>})(shape);
+    return choose({make<64, 32, 4, 64, false, 2>, make<64, 32, 4, 32, false, 2>, make<64, 32, 4, 32, true, 2>,
+                   make<64, 32, 4, 64, true, 2>, make<64, 16, 8, 64, false, 1>, make<64, 16, 8, 32, false, 2>,
+                   make<64, 16, 8, 32, true, 2>, make<64, 16, 4, 64, false, 3>})(shape);
+  return choose({make<128, 16, 4, 32, false, 2>, make<128, 16, 8, 32, true, 1>})(shape);
 }
 
 }  // namespace outsize::OUTSIZE_PLACE

@@ -108,7 +108,8 @@ inline constexpr std::int64_t kSharedUnasked = 48 << 10;
 // Memory of the card comes into shared memory while the threads do other work: fetch(f) calls f(thread, copies) for all threads
 // without a meeting, and f starts copies by copies.floats<V>(to, from, there): of V floats, or zeros where nothing is there.
 // fetched<n>() is a meeting after which all that was fetched can be read, but for what the last n calls of fetch() started. From
-// fetch() to there the destination holds nothing that can be used; emulated it holds NaN.
+// fetch() to there the destination holds nothing that can be used; emulated it holds NaN. fetched<n>(f) calls f(thread) for all
+// threads before they meet: there a thread may change what it fetched itself, and nothing else.
 //
 // A body has   static constexpr int kThreads         threads a block
 //              static constexpr int kBlocks          blocks that should find room on a multiprocessor
@@ -179,7 +180,12 @@ class Block {
   }
   template <int kLater>
   __device__ void fetched() {
+    fetched<kLater>([](int) {});
+  }
+  template <int kLater, class F>
+  __device__ void fetched(F&& f) {
     asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
+    f(static_cast<int>(threadIdx.x));
     __syncthreads();
   }
   __device__ std::byte* shared() {
@@ -312,6 +318,11 @@ class Block {
       fetches_->front().make();
       fetches_->pop_front();
     }
+  }
+  template <int kLater, class F>
+  void fetched(F&& f) {
+    fetched<kLater>();
+    each(f);
   }
   std::byte* shared() { return shared_; }
 

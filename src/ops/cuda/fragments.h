@@ -8,7 +8,10 @@
 //   Fragment<kRows, kColumns>   a matrix of f32 that a warp holds: sums of products, and what is done to them element by element
 //   Factor<kRows, kInner>       a matrix that was rounded and may stand on the left of a product; rounded(fragment) makes one
 //   RowValues<kRows>            a number for every row of a fragment
-//   SharedTile<kColumns>        rows of kColumns floats in shared memory, which the warps of a block read as factors
+//   SharedTile<kColumns, kRounded>   rows of kColumns floats in shared memory, which the warps of a block read as factors; each
+//   warp
+//                                    rounds what it reads, unless all was rounded where it lies, which costs a block less where it
+//                                    has many warps
 //
 //   multiply(warp, sum, left, straight(tile))          sum += left · tile
 //   multiply(warp, sum, left, across(tile))            sum += left · tileᵀ
@@ -151,7 +154,7 @@ OUTSIZE_BOTH void store_rows(Warp warp, const Fragment<kRows, kColumns>& fragmen
 
 // Rows in shared memory. The quads of a row stand in an order that depends on the row, so that all ways in which lanes read a tile
 // take each bank equally often.
-template <int kColumns>
+template <int kColumns, bool kRounded = false>
 struct SharedTile {
   static_assert(kColumns % 32 == 0);
   float* at;  // a multiple of 128 bytes
@@ -166,28 +169,62 @@ struct SharedTile {
 };
 
 // The right factor of a product: a tile (straight), or its columns as rows (across).
-template <int kStored>
+template <int kStored, bool kRounded>
 struct Straight {
-  SharedTile<kStored> tile;
+  SharedTile<kStored, kRounded> tile;
 };
-template <int kStored>
+template <int kStored, bool kRounded>
 struct Across {
-  SharedTile<kStored> tile;
+  SharedTile<kStored, kRounded> tile;
 };
-template <int kStored>
-OUTSIZE_BOTH Straight<kStored> straight(SharedTile<kStored> tile) {
+template <int kStored, bool kRounded>
+OUTSIZE_BOTH Straight<kStored, kRounded> straight(SharedTile<kStored, kRounded> tile) {
   return {tile};
 }
-template <int kStored>
-OUTSIZE_BOTH Across<kStored> across(SharedTile<kStored> tile) {
+template <int kStored, bool kRounded>
+OUTSIZE_BOTH Across<kStored, kRounded> across(SharedTile<kStored, kRounded> tile) {
   return {tile};
 }
 // A left factor that lies in shared memory: kRows rows of a tile from `row` on, a multiple of 16.
 template <int kRows, int kStored>
 struct SharedRows {
-  SharedTile<kStored> tile;
+  SharedTile<kStored, true> tile;
   int row;
 };
+
+// Calls f(row, column) for the quads of a tile of kRows that belong to a thread of kThreads: those that it fetches.
+template <int kRows, int kColumns, int kThreads, class F>
+OUTSIZE_BOTH void each_own_quad(int thread, const F& f) {
+  constexpr int kQuads = kColumns / 4;
+  OUTSIZE_UNROLL
+  for (int at = 0; at < kRows * kQuads; at += kThreads) {
+    const int quad = at + thread;
+    if (kRows * kQuads % kThreads != 0 && quad >= kRows * kQuads) continue;
+    f(quad / kQuads, quad % kQuads * 4);
+  }
+}
+
+// Starts copies of rows from memory, `stride` floats apart, to a tile of kRows; zeros from row `rows` and column `columns` on,
+// which is a multiple of 4.
+template <int kRows, int kThreads, int kColumns, bool kRounded>
+OUTSIZE_BOTH void fetch_rows(Copies& copies, int thread, SharedTile<kColumns, kRounded> tile, const float* from,
+                             std::int64_t stride, int rows, int columns) {
+  each_own_quad<kRows, kColumns, kThreads>(thread, [&](int row, int column) {
+    const bool there = row < rows && column < columns;
+    copies.template floats<4>(&tile(row, column), there ? from + row * stride + column : from, there);
+  });
+}
+
+// Rounds what the thread fetched of a tile.
+template <int kRows, int kThreads, int kColumns>
+OUTSIZE_BOTH void round_rows(int thread, SharedTile<kColumns, true> tile) {
+  each_own_quad<kRows, kColumns, kThreads>(thread, [&](int row, int column) {
+    Vector<float, 4> quad = load<4>(&tile(row, column));
+    OUTSIZE_UNROLL
+    for (int c = 0; c < 4; ++c) quad.of[c] = round_to_tf32(quad.of[c]);
+    store(&tile(row, column), quad);
+  });
+}
 
 // Where lane 4g + t finds its elements of a part of 16 × 16, in floats from the tile's begin: the place for part (0, 0) combined
 // with a constant by exclusive or, plus a constant. The checks below hold them against SharedTile::place().
@@ -244,8 +281,8 @@ struct RightPart {
 };
 
 // The part of rows 16 · inner and columns 16 · n of a right factor.
-template <int kStored>
-__device__ RightPart load_right(Warp warp, const Straight<kStored>& right, int inner, int n) {
+template <int kStored, bool kRounded>
+__device__ RightPart load_right(Warp warp, const Straight<kStored, kRounded>& right, int inner, int n) {
   using Places = LanePlaces<kStored>;
   const int base = Places::straight_base(warp.lane());
   RightPart part;
@@ -255,11 +292,11 @@ __device__ RightPart load_right(Warp warp, const Straight<kStored>& right, int i
     part.of[0][i] = two.of[0];
     part.of[1][i] = two.of[1];
   }
-  part.round();
+  if constexpr (!kRounded) part.round();
   return part;
 }
-template <int kStored>
-__device__ RightPart load_right(Warp warp, const Across<kStored>& right, int inner, int n) {
+template <int kStored, bool kRounded>
+__device__ RightPart load_right(Warp warp, const Across<kStored, kRounded>& right, int inner, int n) {
   using Places = LanePlaces<kStored>;
   const int base = Places::across_base(warp.lane());
   RightPart part;
@@ -269,7 +306,7 @@ __device__ RightPart load_right(Warp warp, const Across<kStored>& right, int inn
     OUTSIZE_UNROLL
     for (int i = 0; i < 4; ++i) part.of[j][i] = four.of[i];
   }
-  part.round();
+  if constexpr (!kRounded) part.round();
   return part;
 }
 
@@ -311,16 +348,15 @@ __device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const Shared
   const float* const from = left.tile.at + left.row * kStored;
   OUTSIZE_UNROLL
   for (int inner = 0; inner < kStored / 16; ++inner) {
-    Fragment<kRows, 16> column;
+    Fragment<kRows, 16> factor;
     OUTSIZE_UNROLL
-    for (int i = 0; i < column.kHeldRows; ++i) column.of[i][0] = load<4>(from + Places::left(base, i / 2, inner, i % 2));
-    const Factor<kRows, 16> factor = rounded(column);
+    for (int i = 0; i < factor.kHeldRows; ++i) factor.of[i][0] = load<4>(from + Places::left(base, i / 2, inner, i % 2));
     OUTSIZE_UNROLL
     for (int n = 0; n < kColumns / 16; ++n) {
       const RightPart part = load_right(warp, right, inner, n);
       OUTSIZE_UNROLL
       for (int m = 0; m < kRows / 16; ++m)
-        multiply_part(sum.of[2 * m][n], sum.of[2 * m + 1][n], factor.rounded.of[2 * m][0], factor.rounded.of[2 * m + 1][0], part);
+        multiply_part(sum.of[2 * m][n], sum.of[2 * m + 1][n], factor.of[2 * m][0], factor.of[2 * m + 1][0], part);
     }
   }
 }
@@ -373,13 +409,23 @@ class FragmentBits {
 
 #else
 
-template <int kStored>
-float right_element(const Straight<kStored>& right, int inner, int column) {
-  return right.tile(inner, column);
+// An element of shared memory as a factor. Ends the program with a message where a card would cut it off instead of rounding it.
+template <bool kRounded>
+float as_factor(float x) {
+  const float nearest = round_to_tf32(x);
+  if (kRounded && std::isfinite(x) && nearest != x) {
+    std::fprintf(stderr, "a block program multiplies by %.9g, which was to be rounded to TF32 before\n", static_cast<double>(x));
+    std::abort();
+  }
+  return nearest;
 }
-template <int kStored>
-float right_element(const Across<kStored>& right, int inner, int column) {
-  return right.tile(column, inner);
+template <int kStored, bool kRounded>
+float right_element(const Straight<kStored, kRounded>& right, int inner, int column) {
+  return as_factor<kRounded>(right.tile(inner, column));
+}
+template <int kStored, bool kRounded>
+float right_element(const Across<kStored, kRounded>& right, int inner, int column) {
+  return as_factor<kRounded>(right.tile(column, inner));
 }
 template <int kRows, int kInner>
 float left_element(const Factor<kRows, kInner>& left, int row, int inner) {
@@ -387,14 +433,14 @@ float left_element(const Factor<kRows, kInner>& left, int row, int inner) {
 }
 template <int kRows, int kStored>
 float left_element(const SharedRows<kRows, kStored>& left, int row, int inner) {
-  return round_to_tf32(left.tile(left.row + row, inner));
+  return as_factor<true>(left.tile(left.row + row, inner));
 }
 
 template <int kInner, int kRows, int kColumns, class Left, class Right>
 void multiply_matrices(Fragment<kRows, kColumns>& sum, const Left& left, const Right& right) {
   for (int inner = 0; inner < kInner; ++inner) {
     float row_of_right[kColumns];
-    for (int n = 0; n < kColumns; ++n) row_of_right[n] = round_to_tf32(right_element(right, inner, n));
+    for (int n = 0; n < kColumns; ++n) row_of_right[n] = right_element(right, inner, n);
     for (int m = 0; m < kRows; ++m) {
       const float factor = left_element(left, m, inner);
       for (int n = 0; n < kColumns; ++n) sum.of[m][n / 4].of[n % 4] += factor * row_of_right[n];
