@@ -1,4 +1,5 @@
-// What single kernels take on the card that is here, in TF32: card_bench [PART…]   (attention, products, stems, depthwise, maps)
+// What single kernels take on the card that is here, in TF32: card_bench [PART…]   (attention, fused, products, stems, depthwise,
+// maps)
 //
 // A line a kernel: milliseconds, TFLOP/s by the op's own cost, and the bytes of that cost as a share of what a copy within the card
 // moves, measured in the same run. Where there is a choice (bytes of scores, a block program or cuDNN, aligned rows or the product
@@ -123,12 +124,16 @@ void time_graph(const std::string& what, const std::string& body, const std::set
   for (const std::string& kind : left) fmt::print("{}: there is no {}\n", what, kind);
 }
 
+std::string attention_graph(int samples, int tokens, int features, const std::string& rest) {
+  std::string body;
+  for (const char* name : {"q", "k", "v"}) body += fmt::format("input {} f32[{}, {}, {}]\n", name, samples, tokens, features);
+  return body + rest;
+}
+
+// Attention made of products, by how much is worked on at once.
 void attention() {
-  const auto graph = [](int samples, int tokens, int features, const char* rest) {
-    std::string body;
-    for (const char* name : {"q", "k", "v"}) body += fmt::format("input {} f32[{}, {}, {}]\n", name, samples, tokens, features);
-    return body + rest;
-  };
+  const auto graph = attention_graph;
+  card::fused_attention().allowed = false;
   const std::int64_t usual = card::score_bytes();
   for (const std::int64_t mib : {24, 48, 96, 192, 384}) {
     card::score_bytes() = mib * kMiB;
@@ -149,6 +154,47 @@ void attention() {
                {"attention", "attention_grad"}, fmt::format("{} blocks{}", blocks, blocks == usual_blocks ? " *" : ""));
   }
   card::causal_blocks() = usual_blocks;
+  card::fused_attention() = {};
+}
+
+// Attention made of products beside the fused kernels, and those in all blocks that there are.
+void fused() {
+  struct Model {
+    const char* name;
+    int samples, tokens, heads, width;
+    const char* attributes;
+  };
+  FusedAttention& choice = card::fused_attention();
+  for (const auto& [name, samples, tokens, heads, width, attributes] :
+       {Model{"BERT-large", 32, 512, 16, 64, ""}, Model{"BERT-large, dropout", 32, 512, 16, 64, "p=0.1"},
+        Model{"GPT-2", 8, 1024, 12, 64, "causal=1"}, Model{"GPT-2, dropout", 8, 1024, 12, 64, "causal=1 p=0.1"},
+        Model{"GPT-2 XL", 4, 1024, 25, 64, "causal=1"}, Model{"ViT-B", 64, 197, 12, 64, ""},
+        Model{"heads of 32", 32, 512, 32, 32, ""}, Model{"heads of 128", 32, 512, 8, 128, ""}}) {
+    const bool dropout = std::string_view(attributes).find("p=") != std::string_view::npos;
+    const std::string what = fmt::format("{}: {} x {} x {} x {}", name, samples, heads, tokens, width);
+    const std::string graph =
+        attention_graph(samples, tokens, heads * width,
+                        fmt::format("{}look: y = attention(q, k, v{}) heads={} {}", dropout ? "input key i32[4]\n" : "",
+                                    dropout ? ", key" : "", heads, attributes));
+    choice.allowed = false;
+    time_graph(what, graph, {"attention", "attention_grad"}, "composed");
+    choice.allowed = true;
+    for (int i = 0; i < kFusedChoices; ++i) {
+      choice.forward = i;
+      time_graph(what, graph, {"attention"}, fmt::format("forward {}{}", i, i == 0 ? " *" : ""));
+    }
+    choice = {};
+    for (int i = 0; i < kFusedChoices; ++i) {
+      choice.queries = i;
+      time_graph(what, graph, {"attention_grad"}, fmt::format("queries {}{}", i, i == 0 ? " *" : ""));
+    }
+    choice = {};
+    for (int i = 1; i < kFusedChoices; ++i) {
+      choice.keys = i;
+      time_graph(what, graph, {"attention_grad"}, fmt::format("keys {}", i));
+    }
+    choice = {};
+  }
 }
 
 // The product as one call of the library, whatever its rows are aligned to.
@@ -234,8 +280,8 @@ int run(const std::set<std::string>& parts) {
   int cards = 0;
   if (cudaGetDeviceCount(&cards) != cudaSuccess || cards == 0) user_error("there is no CUDA device");
   register_ops();
-  const std::pair<std::string, void (*)()> all[] = {
-      {"attention", attention}, {"products", products}, {"stems", stems}, {"depthwise", depthwise}, {"maps", maps}};
+  const std::pair<std::string, void (*)()> all[] = {{"attention", attention}, {"fused", fused},         {"products", products},
+                                                    {"stems", stems},         {"depthwise", depthwise}, {"maps", maps}};
   for (const auto& [name, part] : all) {
     if (!parts.empty() && !parts.contains(name)) continue;
     fmt::print("-- {}\n", name);

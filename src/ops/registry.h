@@ -74,6 +74,6 @@ void register_ops();
 KernelTable reference_kernels();
 KernelTable cpu_kernels();
 KernelTable cuda_kernels(bool tf32);
-KernelTable cuda_host_kernels();
+KernelTable cuda_host_kernels(bool tf32 = false);
 
 }  // namespace outsize

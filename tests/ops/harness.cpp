@@ -244,6 +244,21 @@ const std::vector<Backend>& backends() {
   return all;
 }
 
+const std::vector<Backend>& tf32_backends() {
+  static const KernelTable kernels = cuda_host_kernels(true);
+  static const std::vector<Backend> all = [] {
+    std::vector<Backend> list;
+    if (backends().back().device != nullptr) return list;
+    for (const bool backwards : {false, true}) {
+      list.push_back({backwards ? "cuda_host_tf32_backwards" : "cuda_host_tf32", &kernels, DType::f32, {.channels_last = true}});
+      list.back().tolerance = list.back().box_tolerance = 1e-3;
+      list.back().backwards = backwards;
+    }
+    return list;
+  }();
+  return all;
+}
+
 const Backend& exact_backend() { return backends().front(); }
 
 Invocation whole(const OpSite& site) {

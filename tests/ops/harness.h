@@ -61,6 +61,9 @@ struct Backend {
 
 // Everything that is checked; where OUTSIZE_TEST_CARD is set (to f32 or tf32), the card and nothing else.
 const std::vector<Backend>& backends();
+// Block programs for TF32 as loops of the host, in both orders: for folders that have own ones (subject.cpp). None where the card
+// is checked.
+const std::vector<Backend>& tf32_backends();
 // Plain loops in f64: what everything is checked against.
 const Backend& exact_backend();
 

@@ -10,7 +10,6 @@
 namespace outsize::test {
 namespace {
 
-constexpr double kTolerance = 1e-5;
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -56,7 +55,8 @@ bool may_stray(std::string_view kind, double number) {
 // The results of a call in which `number` was planted beside those of plain loops in f64. Where those are NaN they must be NaN,
 // where those are infinite they must not be finite (of infinities the order of sums and factors makes NaN, or not), and where those
 // are finite they must be the same numbers.
-void expect_alike(const Tensor& result, const Tensor& exact, double number, bool strays, const std::string& what) {
+void expect_alike(const Tensor& result, const Tensor& exact, double tolerance, double number, bool strays,
+                  const std::string& what) {
   std::vector<double> found = result.numbers, expected = exact.numbers;
   std::size_t hidden = 0, other = 0, strayed = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -69,7 +69,7 @@ void expect_alike(const Tensor& result, const Tensor& exact, double number, bool
   EXPECT_EQ(hidden, 0u) << what << ": finite numbers where NaN or infinity is expected";
   EXPECT_EQ(other, 0u) << what << ": no NaN where it is expected";
   EXPECT_TRUE(strays || strayed == 0) << what << ": NaN or infinity where finite numbers are expected";
-  EXPECT_TRUE(is_close(found, expected, is_float(exact.type.dtype) ? kTolerance : 0)) << what;
+  EXPECT_TRUE(is_close(found, expected, is_float(exact.type.dtype) ? tolerance : 0)) << what;
 }
 
 class NotFinite : public ::testing::TestWithParam<Subject> {};
@@ -87,7 +87,7 @@ TEST_P(NotFinite, AsInPlainLoops) {
         const std::vector<Tensor> results = run_planted(*backend, site, inputs, input, place, number);
         const std::vector<Tensor> expected = run_planted(exact_backend(), exact_site, exact_inputs, input, place, number);
         for (int i = 0; i < site.outputs(); ++i)
-          expect_alike(results[at(i)], expected[at(i)], number, may_stray(site.op.def->kind(), number),
+          expect_alike(results[at(i)], expected[at(i)], backend->tolerance, number, may_stray(site.op.def->kind(), number),
                        describe(site, input, place, number, i));
       }
     });

@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::uint64_t kSeed = 20220402;
 
+// The folders with block programs for TF32. Others leave it to the card's libraries, which are not there on the host.
+const std::set<std::string> kOwnInTf32{"attention"};
+
 std::size_t at(ValueId id) { return static_cast<std::size_t>(id.index); }
 
 std::string in_precision(std::string text, DType dtype) {
@@ -34,6 +37,10 @@ std::vector<Subject> all_subjects(bool exact) {
     for (const auto& [op, cases] : all_cases())
       for (const OpCase& op_case : cases)
         if (!op_case.bench && (exact || &backend != &exact_backend())) subjects.push_back({op, op_case, &backend});
+  for (const Backend& backend : tf32_backends())
+    for (const auto& [op, cases] : all_cases())
+      for (const OpCase& op_case : cases)
+        if (!op_case.bench && kOwnInTf32.contains(op)) subjects.push_back({op, op_case, &backend});
   return subjects;
 }
 

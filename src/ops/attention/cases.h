@@ -118,6 +118,56 @@ look: y = attention(q, k, v, key) heads=2 causal=1 p=0.1
 output y
 )",
        1000},
+      // For kernels that have a head's features in registers: heads of 8, 32, 64, 128 and of widths between; rows in whole quads
+      // with masks and dropout; parts of blocks, and queries that see nothing, at the ends.
+      {"quads", R"(
+graph attention_quads
+input q f32[2, 70, 24]
+input k f32[2, 83, 24]
+input v f32[2, 83, 24]
+look: y = attention(q, k, v) heads=3
+output y
+)",
+       2, true, torch(3, "")},
+      {"quads_masks", R"(
+graph attention_quads_masks
+input q f32[2, 37, 64]
+input k f32[2, 72, 64]
+input v f32[2, 72, 64]
+state mask f32[2, 1, 37, 72] init=zeros
+input key i32[4]
+look: y = attention(q, k, v, mask, key) heads=2 mask=1 p=0.3 stream=5 scale=0.1
+output y
+)",
+       1000},
+      {"quads_causal_64", R"(
+graph attention_quads_causal_64
+input q f32[1, 140, 128]
+input k f32[1, 140, 128]
+input v f32[1, 140, 128]
+input key i32[4]
+look: y = attention(q, k, v, key) heads=2 causal=1 p=0.1 stream=70000
+output y
+)",
+       1000},
+      {"quads_causal_fewer_keys", R"(
+graph attention_quads_causal_fewer_keys
+input q f32[1, 150, 40]
+input k f32[1, 68, 40]
+input v f32[1, 68, 40]
+state mask f32[1, 1, 1, 68] init=zeros
+look: y = attention(q, k, v, mask) heads=1 causal=1 mask=1 scale=-0.2
+output y
+)"},
+      {"quads_128", R"(
+graph attention_quads_128
+input q f32[1, 33, 128]
+input k f32[1, 49, 128]
+input v f32[1, 49, 128]
+look: y = attention(q, k, v)
+output y
+)",
+       2, true, torch(1, "")},
       {.name = "bert",
        .graph = R"(
 graph attention_bert

@@ -1,11 +1,11 @@
-#include "ops/attention/cuda_attention.h"
+#include "ops/attention/cuda_fused.h"
 #include "ops/cuda/product.h"
 #include "ops/cuda/scores.h"
 
-// Attention made of matrix products, for as many samples and heads at once as the bytes of their scores allow, or for some of
-// the queries of one. Heads lie inside the rows of q, k and v, so that products step over what belongs to other heads. All sums
-// have a fixed order: scores, weights and results of a query belong to one product each, and the sums of keys take blocks of
-// queries in order.
+// Attention made of matrix products, where the fused kernels (cuda_fused.h) do not apply: for as many samples and heads at once as
+// the bytes of their scores allow, or for some of the queries of one. Heads lie inside the rows of q, k and v, so that products
+// step over what belongs to other heads. All sums have a fixed order: scores, weights and results of a query belong to one product
+// each, and the sums of keys take blocks of queries in order.
 namespace outsize::OUTSIZE_PLACE {
 namespace {
 
@@ -167,12 +167,6 @@ class AttentionSteps : public Kernel {
   }
   std::int64_t key_offset(const Step& step) const { return step.sample * s_.keys * t_.features(s_) + step.head * s_.width; }
 
-  // The scores of a call on this box of q, of which its steps have parts.
-  Scores scores(const KernelRun& run, const Box& q) const {
-    const auto mask = static_cast<std::size_t>(s_.mask);
-    return {s_, q, s_.mask < 0 ? nullptr : in<float>(run, s_.mask), s_.mask < 0 ? Box() : run.in_boxes[mask],
-            s_.key < 0 ? nullptr : in<std::uint32_t>(run, s_.key)};
-  }
   // Puts a functor of the rows family into the stream for the rows of a step, in place: make(scores of the step) gives it.
   template <class Make, std::size_t kMatrices>
   void run_step(const Make& make, const Scores& all, const Step& step, const std::array<float*, kMatrices>& matrices,
@@ -213,7 +207,7 @@ class AttentionForward final : public AttentionSteps {
     const float* const k = in<float>(run, 1);
     const float* const v = in<float>(run, 2);
     float* const weights = matrix(run, 0);
-    const Scores all = scores(run, run.out_boxes[0]);
+    const Scores all = scores_of(s_, run, run.out_boxes[0]);
     for (const Step& step : t_.steps) {
       const Plan& plan = plans_[step.plan];
       const std::int64_t at_query = query_offset(step), at_key = key_offset(step);
@@ -254,7 +248,7 @@ class AttentionBackward final : public AttentionSteps {
     float* const weights = matrix(run, 0);
     float* const products = matrix(run, 1);
     std::byte* const workspace = product_workspace(run);
-    const Scores all = scores(run, run.in_boxes[0]);
+    const Scores all = scores_of(s_, run, run.in_boxes[0]);
     for (const Step& step : t_.steps) {
       const Plan& plan = plans_[step.plan];
       const std::int64_t at_query = query_offset(step), at_key = key_offset(step);
@@ -284,14 +278,18 @@ template <bool kTf32>
 std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storage) {
   expect_card_call(call, storage);
   if (has_empty_input(call)) return make_zeros(call, storage);
-  return std::make_unique<AttentionForward>(attention_shape(call.site), call.boxes.in[0], kTf32);
+  const AttentionShape shape = attention_shape(call.site);
+  if (kTf32 && fused_applies(shape)) return make_fused_forward(shape);
+  return std::make_unique<AttentionForward>(shape, call.boxes.in[0], kTf32);
 }
 
 template <bool kTf32>
 std::unique_ptr<Kernel> make_backward(const Call& call, const StorageRule& storage) {
   expect_card_call(call, storage);
   if (has_empty_input(call)) return make_zeros(call, storage);
-  return std::make_unique<AttentionBackward>(attention_grad_shape(call.site), call.boxes.in[0], kTf32);
+  const AttentionShape shape = attention_grad_shape(call.site);
+  if (kTf32 && fused_applies(shape)) return make_fused_backward(shape, call.boxes.in[0]);
+  return std::make_unique<AttentionBackward>(shape, call.boxes.in[0], kTf32);
 }
 
 }  // namespace
@@ -304,6 +302,18 @@ std::int64_t& score_bytes() {
 std::int64_t& causal_blocks() {
   static std::int64_t blocks = kCausalBlocks;
   return blocks;
+}
+
+FusedAttention& fused_attention() {
+  static FusedAttention choice;
+  return choice;
+}
+
+bool fused_applies(const AttentionShape& shape) {
+  constexpr std::int64_t kMostWidth = 128, kMost = std::int64_t{1} << 24;
+  const bool whole_rows = shape.mask >= 0 || shape.key >= 0;
+  return fused_attention().allowed && shape.width % 4 == 0 && shape.width <= kMostWidth && shape.queries < kMost &&
+         shape.keys < kMost && (!whole_rows || shape.keys % 4 == 0);
 }
 
 void cuda_attention(KernelTable& table) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <vector>
 
 #include "base/error.h"
@@ -90,17 +92,59 @@ struct Grid {
   std::int64_t shared = 0;
 };
 
-// The most bytes that a block may share on every card.
-inline constexpr std::int64_t kMostShared = 48 << 10;
+// The most bytes that a block may share on every card of compute capability 8.0 or above. Beyond kSharedUnasked the card wants to
+// be told before a launch.
+inline constexpr std::int64_t kMostShared = 99 << 10;
+inline constexpr std::int64_t kSharedUnasked = 48 << 10;
 
 // A block program is a function object body(block). Threads of the block meet at the end of each(f), which calls f(thread) for all
 // of them; last(f) is the same where nothing comes after. What a thread keeps from one meeting to the next is an Own<T>, what
 // others see lies in shared(). There is no other way to communicate: no atomics, no shuffles.
 //
+// Programs that multiply matrices work by warps, of 32 threads that do one thing together: each_warp(f) calls f(warp) for every
+// warp, and the warps meet at its end. What a warp works on and keeps, as an OwnOfWarp<T>, are the fragments of
+// ops/cuda/fragments.h.
+//
+// Memory of the card comes into shared memory while the threads do other work: fetch(f) calls f(thread, copies) for all threads
+// without a meeting, and f starts copies by copies.floats<V>(to, from, there): of V floats, or zeros where nothing is there.
+// fetched<n>() is a meeting after which all that was fetched can be read, but for what the last n calls of fetch() started. From
+// fetch() to there the destination holds nothing that can be used; emulated it holds NaN. fetched<n>(f) calls f(thread) for all
+// threads before they meet: there a thread may change what it fetched itself, and nothing else.
+//
 // A body has   static constexpr int kThreads         threads a block
 //              static constexpr int kBlocks          blocks that should find room on a multiprocessor
 //              template <class Block> OUTSIZE_BOTH void operator()(Block& block) const
 #if defined(__CUDACC__)
+
+// A warp, as each of its 32 threads sees it: the threads are its lanes.
+class Warp {
+ public:
+  OUTSIZE_BOTH int number() const { return thread() / 32; }  // among the warps of the block
+  OUTSIZE_BOTH int lane() const { return thread() % 32; }
+
+ private:
+  // nvcc compiles what calls this for the host too, where nobody runs it.
+  OUTSIZE_BOTH static int thread() {
+#if defined(__CUDA_ARCH__)
+    return static_cast<int>(threadIdx.x);
+#else
+    return 0;
+#endif
+  }
+};
+
+// Starts copies from memory of the card to shared memory.
+class Copies {
+ public:
+  template <int V>
+  __device__ void floats(float* to, const float* from, bool there) const {
+    const auto at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    if constexpr (V == 4)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0) : "memory");
+    else
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(there ? 4 : 0) : "memory");
+  }
+};
 
 class Block {
  public:
@@ -109,6 +153,8 @@ class Block {
     T value;
     __device__ T& operator[](int) { return value; }
   };
+  template <class T>
+  using OwnOfWarp = Own<T>;
   __device__ std::int64_t x() const { return blockIdx.x; }
   __device__ std::int64_t y() const { return blockIdx.y; }
   __device__ std::int64_t blocks_along_x() const { return gridDim.x; }
@@ -121,8 +167,29 @@ class Block {
   __device__ void last(F&& f) {
     f(static_cast<int>(threadIdx.x));
   }
+  template <class F>
+  __device__ void each_warp(F&& f) {
+    f(Warp());
+    __syncthreads();
+  }
+  template <class F>
+  __device__ void fetch(F&& f) {
+    Copies copies;
+    f(static_cast<int>(threadIdx.x), copies);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+  template <int kLater>
+  __device__ void fetched() {
+    fetched<kLater>([](int) {});
+  }
+  template <int kLater, class F>
+  __device__ void fetched(F&& f) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kLater) : "memory");
+    f(static_cast<int>(threadIdx.x));
+    __syncthreads();
+  }
   __device__ std::byte* shared() {
-    extern __shared__ __align__(16) std::byte memory[];
+    extern __shared__ __align__(128) std::byte memory[];
     return memory;
   }
 };
@@ -149,6 +216,11 @@ inline int multiprocessors() {
 template <class Body>
 void launch(const Body& body, const Grid& grid, void* queue) {
   OUTSIZE_CHECK(grid.x >= 1 && grid.x < (std::int64_t{1} << 31) && grid.y >= 1 && grid.y < 65536 && grid.shared <= kMostShared);
+  if (grid.shared > kSharedUnasked)
+    if (const cudaError_t error =
+            cudaFuncSetAttribute(run_on_card<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared));
+        error != cudaSuccess)
+      internal_error("a kernel cannot have {} bytes of shared memory: {}", grid.shared, cudaGetErrorString(error));
   run_on_card<<<dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)), Body::kThreads,
                 static_cast<std::size_t>(grid.shared), static_cast<cudaStream_t>(queue)>>>(body);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess)
@@ -164,6 +236,40 @@ inline bool& emulation_runs_backwards() {
   return backwards;
 }
 
+class Warp {
+ public:
+  explicit Warp(int number) : number_(number) {}
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+// Copies that were started and are made when they are waited for.
+class Copies {
+ public:
+  template <int V>
+  void floats(float* to, const float* from, bool there) {
+    expect_aligned(to, sizeof(Vector<float, V>));
+    expect_aligned(from, sizeof(Vector<float, V>));
+    for (int i = 0; i < V; ++i) {
+      to[i] = std::nanf("");
+      started_.push_back({to + i, there ? from + i : nullptr});
+    }
+  }
+  void make() {
+    for (const Started& one : started_) *one.to = one.from == nullptr ? 0.0f : *one.from;
+    started_.clear();
+  }
+
+ private:
+  struct Started {
+    float* to;
+    const float* from;
+  };
+  std::vector<Started> started_;
+};
+
 class Block {
  public:
   static constexpr int kMostThreads = 1024;
@@ -174,8 +280,14 @@ class Block {
     T& operator[](int thread) { return values[static_cast<std::size_t>(thread)]; }
   };
 
-  Block(std::int64_t x, std::int64_t y, std::int64_t along_x, int threads, std::byte* shared)
-      : x_(x), y_(y), along_x_(along_x), threads_(threads), shared_(shared) {}
+  template <class T>
+  struct OwnOfWarp {
+    std::vector<T> values = std::vector<T>(kMostThreads / 32);
+    T& operator[](int warp) { return values[static_cast<std::size_t>(warp)]; }
+  };
+
+  Block(std::int64_t x, std::int64_t y, std::int64_t along_x, int threads, std::byte* shared, std::deque<Copies>* fetches)
+      : x_(x), y_(y), along_x_(along_x), threads_(threads), shared_(shared), fetches_(fetches) {}
   std::int64_t x() const { return x_; }
   std::int64_t y() const { return y_; }
   std::int64_t blocks_along_x() const { return along_x_; }
@@ -190,26 +302,51 @@ class Block {
   void last(F&& f) {
     each(f);
   }
+  template <class F>
+  void each_warp(F&& f) {
+    const int warps = threads_ / 32;
+    for (int n = 0; n < warps; ++n) f(Warp(emulation_runs_backwards() ? warps - 1 - n : n));
+  }
+  template <class F>
+  void fetch(F&& f) {
+    Copies& copies = fetches_->emplace_back();
+    each([&](int thread) { f(thread, copies); });
+  }
+  template <int kLater>
+  void fetched() {
+    while (fetches_->size() > kLater) {
+      fetches_->front().make();
+      fetches_->pop_front();
+    }
+  }
+  template <int kLater, class F>
+  void fetched(F&& f) {
+    fetched<kLater>();
+    each(f);
+  }
   std::byte* shared() { return shared_; }
 
  private:
   std::int64_t x_, y_, along_x_;
   int threads_;
   std::byte* shared_;
+  std::deque<Copies>* fetches_;  // what was not waited for
 };
 
 // Few, so that small cases have several blocks that loop.
 inline int multiprocessors() { return 3; }
 
-// Runs a block program at once. Shared memory starts as NaN in every block: what nobody wrote shows.
+// Runs a block program at once. Shared memory starts as NaN in every block, of f32 and of f64: what nobody wrote shows.
 template <class Body>
 void launch(const Body& body, const Grid& grid, void*) {
   OUTSIZE_CHECK(grid.x >= 1 && grid.y >= 1 && grid.shared <= kMostShared && Body::kThreads <= Block::kMostThreads);
   std::vector<double> shared(static_cast<std::size_t>(grid.shared + 15) / sizeof(double));
+  std::deque<Copies> fetches;
   for (std::int64_t n = 0; n < grid.x * grid.y; ++n) {
     const std::int64_t at = emulation_runs_backwards() ? grid.x * grid.y - 1 - n : n;
-    std::ranges::fill(shared, std::nan(""));
-    Block block(at % grid.x, at / grid.x, grid.x, Body::kThreads, reinterpret_cast<std::byte*>(shared.data()));
+    std::ranges::fill(shared, std::bit_cast<double>(~std::uint64_t{0}));
+    fetches.clear();
+    Block block(at % grid.x, at / grid.x, grid.x, Body::kThreads, reinterpret_cast<std::byte*>(shared.data()), &fetches);
     body(block);
   }
 }

@@ -13,15 +13,15 @@ OUTSIZE_CUDA_OPS(OUTSIZE_DECLARE)
 #if defined(__CUDACC__)
 KernelTable cuda_kernels(bool tf32) {
 #else
-KernelTable cuda_host_kernels() {
+KernelTable cuda_host_kernels(bool tf32) {
 #endif
   KernelTable table;
 #if defined(__CUDACC__)
   table.backend = "cuda";
-  table.tf32 = tf32;
 #else
   table.backend = "cuda-host";
 #endif
+  table.tf32 = tf32;
 #define OUTSIZE_ADD(name) OUTSIZE_PLACE::cuda_##name(table);
   OUTSIZE_CUDA_OPS(OUTSIZE_ADD)
 #undef OUTSIZE_ADD

@@ -51,6 +51,14 @@ struct DropoutFactors {
     }
     return result;
   }
+  // A bit for each of four elements, from the lowest on, that says whether it is kept; `place` is a multiple of 4.
+  OUTSIZE_BOTH std::uint32_t kept_of_four(std::uint64_t place) const {
+    const PhiloxWords words = words_of(place / 4);
+    std::uint32_t bits = 0;
+    OUTSIZE_UNROLL
+    for (int j = 0; j < 4; ++j) bits |= (words.of[j] >= threshold ? 1u : 0u) << j;
+    return bits;
+  }
 
  private:
   OUTSIZE_BOTH PhiloxWords words_of(std::uint64_t block) const { return philox_words(block, stream, key[2], key[0], key[1]); }

@@ -80,19 +80,24 @@ struct Scores {
   };
   OUTSIZE_BOTH Line line(std::int64_t r) const {
     const std::uint32_t row = static_cast<std::uint32_t>(r), pair = queries.quotient(row), of_launch = heads.quotient(pair);
-    const std::int64_t query = first_query + (row - pair * queries.by());
-    const std::int64_t sample = first_sample + of_launch, head = first_head + (pair - of_launch * heads.by());
+    return line(first_sample + of_launch, first_head + (pair - of_launch * heads.by()), first_query + (row - pair * queries.by()));
+  }
+  // The row of a sample, a head and a query of the call.
+  OUTSIZE_BOTH Line line(std::int64_t sample, std::int64_t head, std::int64_t query) const {
     Line line;
-    const std::int64_t global_query = query_from + query;
-    std::int64_t seen = causal ? global_query + 1 + keys - all_queries : keys;
-    seen = seen < 0 ? 0 : seen;
-    line.visible = static_cast<int>(seen < keys ? seen : keys);
+    line.visible = visible(query);
     if (mask != nullptr) line.mask = mask + sample * mask_sample + head * mask_head + query * mask_query;
-    line.place =
-        static_cast<std::uint64_t>((((sample_from + sample) * all_heads + head_from + head) * all_queries + global_query) * keys);
+    line.place = static_cast<std::uint64_t>(
+        (((sample_from + sample) * all_heads + head_from + head) * all_queries + query_from + query) * keys);
     line.query = (sample * call_heads + head) * call_queries + query;
     line.feature = ((sample * call_queries + query) * call_heads + head) * width;
     return line;
+  }
+  // The keys that a query of the call sees: those before this one.
+  OUTSIZE_BOTH int visible(std::int64_t query) const {
+    std::int64_t seen = causal ? query_from + query + 1 + keys - all_queries : keys;
+    seen = seen < 0 ? 0 : seen;
+    return static_cast<int>(seen < keys ? seen : keys);
   }
 
   bool vectors() const {
