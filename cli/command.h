@@ -18,6 +18,7 @@ Run add_models(CLI::App& command);
 Run add_planners(CLI::App& command);
 Run add_ops(CLI::App& command);
 Run add_devices(CLI::App& command);
+Run add_selfcheck(CLI::App& command);
 Run add_completion(CLI::App& command);
 Run add_version(CLI::App& command);
 

@@ -105,6 +105,16 @@ Examples:
   outsize devices
   outsize devices --spill . --json
 )"},
+    {"selfcheck", "check that this machine's card computes, copies and plans as it should", add_selfcheck,
+     R"(Every op's cases beside the reference kernels, copies both ways, and a small plan of each kind (keep,
+recompute, swap, tiles, disk): in less than two minutes. --backend checks another backend than cuda.
+
+Examples:
+  outsize selfcheck --backend cuda-host
+  outsize selfcheck --backend cpu --json
+
+Exit status: 0 all is well; 2 what is wrong, or there is no card.
+)"},
     {"completion", "print the shell's completion of commands, flags and names (bash; zsh by bashcompinit)", add_completion,
      R"(`make install` puts it where bash looks.
 

@@ -2,34 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <ranges>
 
+#include "base/relative_error.h"
+
 // Comparisons of tensors as rows of numbers. Where numbers are expected, neither a NaN nor an infinity passes: an error that is not
 // below a tolerance may be NaN, for which every comparison is false.
 namespace outsize {
-
-// ‖found − expected‖₂ / ‖expected‖₂. Infinity if either has a NaN or an infinity, if they differ in length, and if `expected` is
-// all zeros and `found` is not. Where `least_norm` is larger than ‖expected‖₂, the difference is divided by that.
-template <std::ranges::contiguous_range Found, std::ranges::contiguous_range Expected>
-double relative_l2_error(const Found& found, const Expected& expected, double least_norm = 0) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (found.size() != expected.size()) return kInfinity;
-  double difference = 0;
-  double size = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double a = static_cast<double>(found[i]);
-    const double b = static_cast<double>(expected[i]);
-    if (!std::isfinite(a) || !std::isfinite(b)) return kInfinity;
-    difference += (a - b) * (a - b);
-    size += b * b;
-  }
-  if (difference == 0) return 0;
-  return std::sqrt(difference) / std::max(std::sqrt(size), least_norm);
-}
 
 // EXPECT_TRUE(is_close(found, expected, 1e-5)): the relative error is at most the tolerance. A failure names the error and the
 // element that is farthest off.

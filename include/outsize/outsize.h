@@ -5,6 +5,7 @@
 #include "outsize/listings.h"
 #include "outsize/reports.h"
 #include "outsize/requests.h"
+#include "outsize/selfcheck.h"
 #include "outsize/text.h"
 
 // Outsize trains deep networks that do not fit the device: the same mathematics inside a budget in bytes, or a refusal before the

@@ -728,6 +728,35 @@ TEST_F(Cli, PlansForDevicesThatAreNotHere) {
   EXPECT_EQ(json("plan " + kModel + " --device rtx3090 --memory 1GiB")["budget_bytes"], 1 << 30);
 }
 
+TEST_F(Cli, SelfcheckSaysWhatItLookedAt) {
+  const Json object = json("selfcheck --backend cuda-host");
+  EXPECT_TRUE(object["well"]);
+  EXPECT_EQ(object["backend"], "cuda-host");
+  std::vector<std::string> names;
+  for (const Json& part : object["parts"]) {
+    names.push_back(part["name"]);
+    EXPECT_TRUE(part["well"]) << part;
+    EXPECT_TRUE(part["wrong"].empty());
+    EXPECT_FALSE(part["found"].get<std::string>().empty());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"link", "ops in f32", "plan: keep", "plan: recompute", "plan: swap", "plan: tiles",
+                                             "plan: disk"}));
+  const Result text = run("selfcheck --backend cpu");
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_LE(std::count(text.out.begin(), text.out.end(), '\n'), 24) << text.out;
+  EXPECT_NE(text.out.find("all is well"), std::string::npos) << text.out;
+}
+
+TEST_F(Cli, SelfcheckWithoutACardSaysSo) {
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);  // where there is a card, it is not seen
+  const Result result = run("selfcheck --json");
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(result.status, 2);
+  const Json object = Json::parse(result.out);
+  EXPECT_EQ(object["status"], 2);
+  EXPECT_EQ(object["error"].get<std::string>().find("--backend cuda: "), 0U) << object;
+}
+
 TEST_F(Cli, HelpEndsWithExamplesThatWork) {
   write("net.graph", R"(graph net
 input x f32[2, 3, 8, 8]
@@ -746,7 +775,7 @@ output loss
                 Pixels::make(40, 32, 3, [i](int row, int column, int channel) { return 9 * row + 5 * column * channel + 40 * i; }));
   }
   for (const std::string command :
-       {"train", "plan", "compare", "fit", "models", "planners", "ops", "devices", "completion", "version"}) {
+       {"train", "plan", "compare", "fit", "models", "planners", "ops", "devices", "selfcheck", "completion", "version"}) {
     const std::string help = run(command + " --help").out;
     EXPECT_TRUE(help.starts_with("Usage: outsize " + command)) << help;
     std::istringstream lines(help.substr(std::min(help.find("Examples:\n"), help.size())));

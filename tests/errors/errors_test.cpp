@@ -482,6 +482,9 @@ const Case kCases[]{
     {"rows_of_no_maps", "plan tokens.graph --planner 2ps:rows=2", 1, "rows=2, but it has no maps that could be cut into rows"},
     {"tiles_of_nothing", "plan good.graph --planner sft:tiles=3", 1, "tiles=3, but each of its values fits and nothing is tiled"},
     {"tiles_of_no_maps", "plan tokens.graph --planner sft:tiles=3", 1, "tiles=3, but it has no maps that could be tiled"},
+    {"selfcheck_of_nothing", "selfcheck --backend abacus", 2, "there is no backend 'abacus'; this build has"},
+    {"selfcheck_of_a_model", "selfcheck resnet18", 2, "unexpected argument 'resnet18'; --help shows what 'selfcheck' takes"},
+    {"selfcheck_of_a_budget", "selfcheck --memory 1GiB", 2, "--memory: `selfcheck` has no such flag; it belongs to"},
     {"measured_nowhere", "devices --spill absent", 2, "--spill: 'absent' is not a directory"},
 };
 

@@ -139,7 +139,7 @@ output loss
     for (OpId id : bench.ops()) {
       const OpSite site = bench.graph().site(id);
       for (const double label : {-1.0, static_cast<double>(kClasses)}) {
-        if (backend.kernels->backend != "cuda-host") {
+        if (backend.table->backend != "cuda-host") {
           EXPECT_THROW(run_planted(backend, site, bench.inputs(id), 1, kRow, label), UserError) << backend.name;
           continue;
         }

@@ -25,7 +25,7 @@ TEST(Registry, EveryBackendHasEveryKind) {
   register_ops();
   for (const Backend& backend : backends())
     for (const OpDef* def : all_op_defs())
-      EXPECT_TRUE(backend.kernels->has(def->kind())) << backend.name << " has no kernel for " << def->kind();
+      EXPECT_TRUE(backend.table->has(def->kind())) << backend.name << " has no kernel for " << def->kind();
 }
 
 TEST(Registry, KindsAreDistinctAndDescribed) {

@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "graph/autodiff.h"
+#include "check/case_graph.h"
 #include "harness.h"
-#include "ops/cases.h"
 
 namespace outsize::test {
+
+using checks::CaseGraph;
+using checks::Random;
+using checks::random_leaves;
+using checks::Values;
 
 // What one test is about: a case of an op folder, on a backend.
 struct Subject {
@@ -27,44 +31,13 @@ std::vector<Subject> exact_subjects();
 std::string name_of(const ::testing::TestParamInfo<Subject>& info);
 std::ostream& operator<<(std::ostream& stream, const Subject& subject);
 
-// The graph of a case in that precision, fused if asked, and differentiated with respect to all float inputs and parameters if the
-// case says so.
-struct CaseGraph {
-  Graph graph;
-  AutodiffResult autodiff;
-
-  CaseGraph(const OpCase& op_case, DType dtype, bool fused = false);
-  std::vector<OpId> ops() const;
-  OpSite site(OpId op) const { return {graph, graph.op(op)}; }
-};
-
-// The whole value of every value of a graph, by id; ids are the same in every precision.
-using Values = std::vector<Tensor>;
-
-// Random values for what no op produces; floats are such that f32 holds them.
-Values random_leaves(const CaseGraph& graph, const OpCase& op_case);
 // Runs these ops in order, on whole values.
 void evaluate(const Backend& backend, const CaseGraph& graph, const std::vector<OpId>& ops, Values& values);
 
 // A case with its values from the exact backend, so that every op can be tried alone on inputs that do occur.
-class Bench {
+class Bench : public checks::Bench {
  public:
-  Bench(const OpCase& op_case, const Backend& backend);
-
-  const CaseGraph& graph() const { return graph_; }
-  const CaseGraph& exact_graph() const { return exact_graph_; }
-  const Values& exact_values() const { return values_; }
-  // The ops that the backend has kernels for.
-  std::vector<OpId> ops() const;
-  // The inputs of an op in the backend's precision, and the very same numbers in f64.
-  std::vector<Tensor> inputs(OpId op) const;
-  std::vector<Tensor> exact_inputs(OpId op) const;
-
- private:
-  const Backend& backend_;
-  CaseGraph graph_;
-  CaseGraph exact_graph_;
-  Values values_;
+  Bench(const OpCase& op_case, const Backend& backend) : checks::Bench(op_case, backend, exact_backend(), fail) {}
 };
 
 std::vector<int> all_dimensions(const ValueType& type);
