@@ -255,6 +255,7 @@ Program Emitter::emit() {
     if (const auto* i = std::get_if<InStep>(&step)) in(*i);
     if (const auto* d = std::get_if<DropStep>(&step)) drop(*d);
     if (const auto* p = std::get_if<PassStep>(&step)) PassEmitter(*this, p->pass).emit();
+    if (options_.observe) options_.observe("step", program_);
   }
   finish();
   return std::move(program_);

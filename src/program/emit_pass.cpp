@@ -12,6 +12,7 @@ PassEmitter::PassEmitter(Emitter& emitter, int pass)
       pass_index_(pass),
       pass_(emitter.plan_.passes[static_cast<std::size_t>(pass)]),
       tiles_(graph_, pass_, emitter.read_later_[static_cast<std::size_t>(pass)]),
+      walk_(tiles_, emitter.plan_, *this),
       carry_(graph_.value_count()),
       whole_(graph_.value_count()) {}
 
@@ -110,10 +111,11 @@ void PassEmitter::check_channels() const {
 // What lives through the pass: accumulators, whole values it stores, slots for carried and saved rows.
 void PassEmitter::open() {
   begin_ = emitter_.next_index();
+  std::vector<Dims> all;
+  for (std::int64_t t = 0; t < tiles_.tiles(); ++t) all.push_back(tiles_.tile_at(t));
   for (OpId op : pass_.ops) recompute_.push_back(!emitter_.first_run(op));
   for (ValueId value : tiles_.values()) {
     const ValueClass kind = tiles_.value_class(value);
-    const Box whole = Box::whole(graph_.value(value).type.shape);
     if (kind == ValueClass::reduced || (kind != ValueClass::external && tiles_.leaves(value))) {
       const Tier home = home_of(graph_, emitter_.plan_, value);
       if (const ValueId old = graph_.value(value).version_of)
@@ -130,18 +132,12 @@ void PassEmitter::open() {
           zero(emitter_.whole_operand(whole_[value], value));
       }
     }
-    if (!tiles_.shared(value) || (kind == ValueClass::gathered && pass_.descending)) continue;
-    Box largest = Box::none(whole.rank());
-    for (std::int64_t t = 0; t < tiles_.tiles(); ++t) {
-      const Box box = tiles_.boxes(value, tiles_.tile_at(t)).carry;
-      if (box.elements() > largest.elements()) largest = box;
-    }
-    if (largest.empty()) continue;
-    carry_[value] = emitter_.new_piece(value, " carry", Tier::device, largest);
+    if (const Box slot = carry_slot(tiles_, value, all); !slot.empty())
+      carry_[value] = emitter_.new_piece(value, " carry", Tier::device, slot);
   }
   open_takeovers();
   ahead_ = pass_.ahead && tiles_.tiles() > 1;
-  if (ahead_) open_windows();
+  if (ahead_) open_windows(all);
   if (pass_.descending && !pass_.share.empty()) rolls_ = false;
   // Rows that later passes want saved at their own tile boundaries.
   for (std::size_t p = static_cast<std::size_t>(pass_index_) + 1; p < emitter_.plan_.passes.size(); ++p) {
@@ -182,16 +178,12 @@ void PassEmitter::open_takeovers() {
 }
 
 // Two places for each value that is streamed in, as large as the largest of its windows.
-void PassEmitter::open_windows() {
+void PassEmitter::open_windows(std::span<const Dims> all) {
   for (ValueId value : tiles_.values()) {
     const Emitter::Place place = emitter_.place(value);
     if (tiles_.value_class(value) != ValueClass::external || place.device || !place.lower) continue;
     Window window{value, {}};
-    Box largest = Box::none(graph_.value(value).type.shape.rank());
-    for (std::int64_t t = 0; t < tiles_.tiles(); ++t) {
-      const Box box = tiles_.boxes(value, tiles_.tile_at(t)).present;
-      if (box.elements() > largest.elements()) largest = box;
-    }
+    const Box largest = window_place(tiles_, value, all);
     if (largest.empty()) continue;
     for (PieceId& piece : window.places) piece = emitter_.new_piece(value, " window", Tier::device, largest);
     windows_.push_back(window);
@@ -237,16 +229,8 @@ Operand PassEmitter::pass_operand(PieceId piece, ValueId value, const Box& box) 
   return {piece, emitter_.whole_box(value), emitter_.program_.boxes.add({box, step_of(value)})};
 }
 
-PieceId PassEmitter::new_local(ValueId value, const Box& box, const char* part) {
-  return emitter_.new_piece(value, part, Tier::device, box);
-}
-
 void PassEmitter::copy(const Operand& from, const Operand& to) {
   emitter_.append({.action = Action::copy, .reads = {from}, .writes = {to}});
-}
-
-void PassEmitter::combine(Combine how, const Operand& from, const Operand& to) {
-  emitter_.append({.action = Action::combine, .combine = how, .reads = {from, to}, .writes = {to}});
 }
 
 void PassEmitter::zero(const Operand& to) { emitter_.append({.action = Action::zero, .writes = {to}}); }
@@ -275,231 +259,102 @@ void PassEmitter::zero_on_disk(PieceId piece, ValueId value) {
   }
 }
 
-const PassEmitter::Local* PassEmitter::find_local(ValueId value, const Box& box) const {
-  for (std::size_t i = locals_.size(); i-- > 0;)
-    if (locals_[i].value == value && locals_[i].box == box) return &locals_[i];
-  return nullptr;
-}
-
-// A dense operand that is exactly `box`: the tile's piece, the whole value, or a crop of either.
-Operand PassEmitter::fetch(ValueId value, const Box& box) {
-  const Box whole = Box::whole(graph_.value(value).type.shape);
-  // Rows of padding alone, or that no window reaches, are made of nothing.
-  if (box.empty()) return emitter_.program_.operand(new_local(value, box, " nothing"), box, box);
-  if (const Local* local = find_local(value, box)) return local_operand(local->piece, value, box, box);
-  Operand source;
-  if (tiles_.value_class(value) == ValueClass::external) {
-    const Emitter::Place place = emitter_.place(value);
-    if (place.device) {
-      if (box == whole) return pass_operand(place.device, value, whole);
-      source = pass_operand(place.device, value, box);
-    } else {
-      if (!place.lower)
-        user_error("plan: pass {} reads {}, which is neither on the device nor in a lower tier", pass_.name,
-                   graph_.value(value).name);
-      const Box present = tiles_.boxes(value, at_).present;
-      const Local* known = find_local(value, present);
-      const PieceId piece = known ? known->piece : new_local(value, present, " window");
-      if (!known) {
-        emitter_.load_lower(value, pass_operand(place.lower, value, present), local_operand(piece, value, present, present));
-        locals_.push_back({value, present, piece});
-      }
-      if (present == box) return local_operand(piece, value, box, box);
-      source = local_operand(piece, value, present, box);
-    }
-  } else {
-    const Local* found = nullptr;
-    for (std::size_t i = locals_.size(); i-- > 0 && !found;)
-      if (locals_[i].value == value && locals_[i].box.contains(box)) found = &locals_[i];
-    if (!found) internal_error("pass {}: no piece of {} holds {}", pass_.name, graph_.value(value).name, to_string(box));
-    source = local_operand(found->piece, value, found->box, box);
-  }
-  const PieceId crop = new_local(value, box, " crop");
-  const Operand result = local_operand(crop, value, box, box);
-  copy(source, result);
-  locals_.push_back({value, box, crop});
-  return result;
-}
-
-bool PassEmitter::is_gradient(ValueId value) const {
-  const OpId producer = graph_.value(value).producer;
-  return producer && graph_.op(producer).phase == Phase::backward;
-}
-
-// As fetch, for an op that pushes: of a gradient that flows, what this tile pushes, and zeros around it.
-Operand PassEmitter::fetch_flowing(ValueId value, const Box& box) {
-  if (!is_gradient(value) || !tiles_.flows(value)) return fetch(value, box);
-  const Box part = intersect(tiles_.flowing(value, at_), box);
-  if (part == box) return fetch(value, box);
-  const Operand result = local_operand(new_local(value, box, " part"), value, box, box);
-  zero(result);
-  if (!part.empty()) copy(fetch(value, part), local_operand(result.piece, value, box, part));
-  return result;
-}
-
 void PassEmitter::tile(const Dims& at, std::size_t place) {
   at_ = at;
-  locals_.clear();
+  place_ = place;
   leaving_.clear();
-  for (const Window& window : windows_)
-    locals_.push_back({window.value, tiles_.boxes(window.value, at).present, window.places[place]});
-  for (const int k : order_) call(k);
+  walk_.run(at, order_);
 }
 
-void PassEmitter::call(int k) {
-  const Op& op = graph_.op(pass_.ops[static_cast<std::size_t>(k)]);
-  const OpSite site{graph_, op};
-  const OpMode mode = tiles_.mode(k);
-  const bool runs = !tiles_.driving_box(k, at_).empty();
-  std::vector<Local> computed(op.outputs.size());
-  if (runs) {
-    const Call made = tiles_.call_at(k, at_);
-    const CallBoxes& boxes = made.boxes;
-    const std::size_t driver = static_cast<std::size_t>(op.def->push_driver(site));
-    // A gradient of what no output reads (rows that a stride leaves over) is zero.
-    bool nothing_flows = mode != OpMode::push && op.phase == Phase::backward && boxes.in[driver].empty();
-    for (std::size_t j = 0; j < op.inputs.size(); ++j)
-      nothing_flows = nothing_flows && (!is_gradient(op.inputs[j]) || boxes.in[j].empty());
-    const bool pushes = mode == OpMode::push && tiles_.flows(op.inputs[driver]);
-    Instruction instruction;
-    instruction.op = pass_.ops[static_cast<std::size_t>(k)];
-    instruction.recompute = recompute_[static_cast<std::size_t>(k)];
-    if (!nothing_flows)
-      for (std::size_t j = 0; j < op.inputs.size(); ++j)
-        instruction.reads.push_back(pushes ? fetch_flowing(op.inputs[j], boxes.in[j]) : fetch(op.inputs[j], boxes.in[j]));
-    for (std::size_t o = 0; o < op.outputs.size(); ++o) {
-      const PieceId piece = new_local(op.outputs[o], boxes.out[o], "");
-      computed[o] = {op.outputs[o], boxes.out[o], piece};
-      instruction.writes.push_back(local_operand(piece, op.outputs[o], boxes.out[o], boxes.out[o]));
-    }
-    if (op.def->has_owned_terms(site)) instruction.owned = emitter_.program_.boxes.add({made.owned, step_of(op.inputs[driver])});
-    if (nothing_flows)
-      for (const Operand& write : instruction.writes) zero(write);
-    else
-      emitter_.append(std::move(instruction));
-  }
-  for (std::size_t o = 0; o < op.outputs.size(); ++o) {
-    const Combine how = op.def->combine(site, static_cast<int>(o));
-    if (tiles_.value_class(op.outputs[o]) != ValueClass::reduced)
-      settle(op.outputs[o], runs ? &computed[o] : nullptr);
-    else if (runs)
-      settle_reduced(op.outputs[o], computed[o], how);
-  }
+bool PassEmitter::on_device(ValueId value) { return emitter_.place(value).device.valid(); }
+
+std::int32_t PassEmitter::loaded(ValueId value) {
+  const auto found = std::ranges::find(windows_, value, &Window::value);
+  return found == windows_.end() ? -1 : found->places[place_].index;
 }
 
-void PassEmitter::settle_reduced(ValueId value, const Local& computed, Combine how) {
-  const PieceId whole = whole_[value];
-  combine(how, local_operand(computed.piece, value, computed.box, computed.box), pass_operand(whole, value, computed.box));
+std::int32_t PassEmitter::piece(ValueId value, const Box& box, const char* part) {
+  return emitter_.new_piece(value, part, Tier::device, box).index;
 }
 
-void PassEmitter::settle(ValueId value, const Local* computed) {
-  const TileBoxes boxes = tiles_.boxes(value, at_);
-  if (boxes.present.empty()) return;
-  Local piece{value, boxes.present, {}};
-  if (computed && computed->box == boxes.present) {
-    piece = *computed;
-  } else {
-    piece.piece = new_local(value, boxes.present, "");
-    const Operand all = local_operand(piece.piece, value, piece.box, piece.box);
-    // Gathered and fronted: carried and computed rows cover the piece. Pushed: what no contribution reaches is zero.
-    if (tiles_.value_class(value) == ValueClass::pushed) zero(all);
-    if (computed)
-      copy(local_operand(computed->piece, value, computed->box, computed->box),
-           local_operand(piece.piece, value, piece.box, computed->box));
+Operand PassEmitter::operand(const TileOperand& of) {
+  using enum TileOperand::In;
+  switch (of.in) {
+    case piece: return local_operand(PieceId(of.piece), of.value, of.holds, of.box);
+    case carry: return local_operand(carry_[of.value], of.value, of.box, of.box);
+    case whole: return pass_operand(whole_[of.value] ? whole_[of.value] : emitter_.place(of.value).device, of.value, of.box);
+    case lower: break;
   }
-  take_carry(value, boxes, piece);
-  give_carry(value, boxes, piece);
-  save_for_later_passes(value, boxes, piece);
-  locals_.push_back(piece);
-  leave(value, piece);
+  return pass_operand(whole_[of.value] ? whole_[of.value] : emitter_.place(of.value).lower, of.value, of.box);
 }
 
-void PassEmitter::take_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
-  if (!tiles_.shared(value)) return;
-  const PieceId slot = carry_[value];
-  if (tiles_.value_class(value) == ValueClass::pushed) {
-    const Dims before = tiles_.neighbour(at_, -1);
-    if (before.rank() == 0) return;
-    const Box box = tiles_.boxes(value, before).carry;
-    if (!box.empty())
-      combine(Combine::sum, local_operand(slot, value, box, box), local_operand(piece.piece, value, piece.box, box));
-    return;
+void PassEmitter::load(const TileOperand& from, const TileOperand& to) {
+  if (!whole_[from.value] && !emitter_.place(from.value).lower)
+    user_error("plan: pass {} reads {}, which is neither on the device nor in a lower tier", pass_.name,
+               graph_.value(from.value).name);
+  emitter_.load_lower(from.value, operand(from), operand(to));
+}
+
+void PassEmitter::store(const TileOperand& from, const TileOperand& to) {
+  emitter_.store_lower(from.value, operand(from), operand(to));
+}
+
+void PassEmitter::copy(const TileOperand& from, const TileOperand& to) { copy(operand(from), operand(to)); }
+
+void PassEmitter::combine(Combine how, const TileOperand& from, const TileOperand& to) {
+  const Operand part = operand(from), sum = operand(to);
+  emitter_.append({.action = Action::combine, .combine = how, .reads = {part, sum}, .writes = {sum}});
+}
+
+void PassEmitter::zero(const TileOperand& to) { zero(operand(to)); }
+
+void PassEmitter::call(int k, const Call& call, std::span<const TileOperand> reads, std::span<const TileOperand> writes) {
+  const Op& op = call.site.op;
+  Instruction instruction;
+  instruction.op = pass_.ops[static_cast<std::size_t>(k)];
+  instruction.recompute = recompute_[static_cast<std::size_t>(k)];
+  for (const TileOperand& read : reads) instruction.reads.push_back(operand(read));
+  for (const TileOperand& write : writes) instruction.writes.push_back(operand(write));
+  if (op.def->has_owned_terms(call.site)) {
+    const ValueId driver = op.inputs[static_cast<std::size_t>(op.def->push_driver(call.site))];
+    instruction.owned = emitter_.program_.boxes.add({call.owned, step_of(driver)});
   }
-  if (boxes.carry.empty()) return;
-  const Operand to = local_operand(piece.piece, value, piece.box, boxes.carry);
-  if (!pass_.descending) {
-    copy(local_operand(slot, value, boxes.carry, boxes.carry), to);
-    return;
-  }
-  const auto found = emitter_.saved_.find({pass_index_, value.index});
+  emitter_.append(std::move(instruction));
+}
+
+void PassEmitter::take_saved(const TileOperand& to) {
+  const auto found = emitter_.saved_.find({pass_index_, to.value.index});
   if (found != emitter_.saved_.end())
     for (const auto& [tile, saved] : found->second)
       if (tile == at_) {
         const Operand from = emitter_.program_.operand(saved.piece, saved.box, saved.box);
         if (pass_.saved_in == Tier::device)
-          copy(from, to);
+          copy(from, operand(to));
         else
-          emitter_.load_lower(value, from, to);
+          emitter_.load_lower(to.value, from, operand(to));
         return;
       }
   user_error(
       "plan: pass {} runs its tiles from the last to the first and needs saved rows of {}: add saved_by=PASS naming a forward pass",
-      pass_.name, graph_.value(value).name);
+      pass_.name, graph_.value(to.value).name);
 }
 
-void PassEmitter::give_carry(ValueId value, const TileBoxes& boxes, const Local& piece) {
-  if (!tiles_.shared(value)) return;
-  const PieceId slot = carry_[value];
-  Box box = Box::none(boxes.present.rank());
-  if (tiles_.value_class(value) == ValueClass::pushed)
-    box = boxes.carry;
-  else if (const Dims after = tiles_.neighbour(at_, 1); !pass_.descending && after.rank() > 0)
-    box = tiles_.boxes(value, after).carry;
-  if (!box.empty()) copy(local_operand(piece.piece, value, piece.box, box), local_operand(slot, value, box, box));
-}
-
-void PassEmitter::save_for_later_passes(ValueId value, const TileBoxes& boxes, const Local& piece) {
-  for (const auto& [later, saved_value] : saves_) {
-    if (saved_value != value) continue;
+void PassEmitter::save(const TileOperand& from) {
+  for (const auto& [later, value] : saves_) {
+    if (value != from.value) continue;
     for (const auto& [tile, saved] : emitter_.saved_[{later, value.index}]) {
-      const Box part = intersect(saved.box, boxes.compute);
-      if (part.empty()) continue;
-      const Operand from = local_operand(piece.piece, value, piece.box, part);
-      const Operand to = emitter_.program_.operand(saved.piece, saved.box, part);
+      TileOperand part = from;
+      part.box = intersect(saved.box, from.box);
+      if (part.box.empty()) continue;
+      const Operand to = emitter_.program_.operand(saved.piece, saved.box, part.box);
       if (emitter_.program_.piece(saved.piece).tier == Tier::device)
-        copy(from, to);
+        copy(operand(part), to);
       else
-        emitter_.store_lower(value, from, to);
+        emitter_.store_lower(value, operand(part), to);
     }
   }
 }
 
-// A value that a later step reads goes to its whole piece: owned boxes are stored, overlapping contributions are summed.
-void PassEmitter::leave(ValueId value, const Local& piece) {
-  const PieceId whole = whole_[value];
-  if (!whole) return;
-  const bool sums = tiles_.adds_up(value);
-  const Box box = tiles_.stored(value, at_);
-  if (box.empty()) return;
-  const Operand from = local_operand(piece.piece, value, piece.box, box);
-  const Operand to = pass_operand(whole, value, box);
-  if (home_of(graph_, emitter_.plan_, value) == Tier::device) {
-    if (sums)
-      combine(Combine::sum, from, to);
-    else
-      copy(from, to);
-    return;
-  }
-  if (!sums) {
-    emitter_.store_lower(value, from, to);
-    leaving_.push_back(piece.piece);
-    return;
-  }
-  const PieceId total = new_local(value, box, " sum");
-  const Operand sum = local_operand(total, value, box, box);
-  emitter_.load_lower(value, to, sum);
-  combine(Combine::sum, from, sum);
-  emitter_.store_lower(value, sum, to);
-}
+void PassEmitter::keep_stored(const TileOperand& from) { leaving_.emplace_back(from.piece); }
 
 }  // namespace outsize

@@ -25,7 +25,8 @@ struct LowerOptions {
   bool takeovers = true;  // streamed results take over the bytes of what their pass reads for the last time
   // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
   const PersistentLayout* layout = nullptr;
-  // Called with the program as it is after each phase of lowering: "instructions", "in place", "offsets" and "waits".
+  // Called with the program as it is after the instructions of each step of the plan ("step"), and after each phase of lowering:
+  // "instructions", "in place", "offsets" and "waits".
   std::function<void(std::string_view phase, const Program&)> observe;
 };
 

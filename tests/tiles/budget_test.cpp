@@ -5,6 +5,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <map>
 
 #include "../trained.h"
 #include "cost/devices.h"
@@ -220,6 +221,41 @@ TEST(Refusals, AreOfWhatNoPlanFits) {
       }
     EXPECT_GT(taken, 0) << planner;
   }
+}
+
+// A budget of the device is refused only where no more room on the host would help, and one of the host only where it would.
+TEST(Refusals, NameTheTierThatLacks) {
+  const std::vector<std::pair<std::string, ModelOptions>> models{
+      {"vgg16-features", {.batch = 1, .image_height = 256, .image_width = 256, .width = 0.125}},
+      {"resnet18", {.batch = 16, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125}}};
+  const Profile profile{find_device("titan-rtx"), {}};
+  std::map<Tier, int> refusals;
+  for (const auto& [name, options] : models) {
+    const StepGraph step = step_of(name, options);
+    const auto whole = static_cast<double>(run(step, "keep", kNoLimit).peak);
+    for (const char* planner : {"sft", "overl", "2ps-h"})
+      for (const double part : {0.5, 0.25, 0.1})
+        for (const double host : {0.0, 0.01, 0.2}) {
+          const auto plan_with = [&](double host_bytes) {
+            return find_planner(planner).make(
+                {.graph = step.graph,
+                 .profile = profile,
+                 .storage = {},
+                 .budgets = {.device = static_cast<std::int64_t>(part * whole), .host = static_cast<std::int64_t>(host_bytes)}});
+          };
+          const Planned<Plan> plan = plan_with(host * whole);
+          if (plan) continue;
+          const std::string what = fmt::format("{}, {}, {} of the device and {} of the host", name, planner, part, host);
+          ++refusals[plan.refusal().tier];
+          EXPECT_GT(plan.refusal().missing(), 0) << what;
+          // Where there is no such tier at all, either may be named.
+          if (host > 0 || plan.refusal().tier == Tier::host) {
+            EXPECT_EQ(plan_with(4 * whole).fits(), plan.refusal().tier == Tier::host) << what;
+          }
+        }
+  }
+  EXPECT_GT(refusals[Tier::device], 5);
+  EXPECT_GT(refusals[Tier::host], 5);
 }
 
 // What such a planner refuses is not asked for again with less.

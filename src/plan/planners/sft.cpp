@@ -65,11 +65,11 @@ class SftPlanner {
     for (const std::int64_t capacity : few)
       for (const Remake remake : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
         if (!given && (!fastest_ || remaking_may_gain(request_, fastest_->seconds))) consider_all(capacity, remake);
-    if (!fastest_ && !worst_) {  // nothing could be cut: whole values say what is missing
+    if (!fastest_ && lacking_.empty()) {  // nothing could be cut: whole values say what is missing
       divide(std::numeric_limits<std::int64_t>::max());
       consider(choice_of(tiling_of_segments(Remake::none), TiledChoice::Stream::none, false));
     }
-    if (!fastest_) return refusal_of(request_, "sft", least_, worst_);
+    if (!fastest_) return lacking_.refusal(request_, "sft", forward_.ops.back());
     if (tiles_ == 0 && request_.options.word(kSftGrid) == "finer") {
       divide(fastest_capacity_);
       consider(choice_of(tiling_of_segments(fastest_remake_), fastest_stream_, true));
@@ -159,12 +159,9 @@ class SftPlanner {
   // Keeps the plan where it is the fastest so far.
   bool consider(TiledChoice choice) {
     if (fastest_) choice.most_seconds = fastest_->seconds;
-    choice.most_needed = fastest_ ? 0 : least_;
+    choice.most_needed = fastest_ ? 0 : lacking_.device_bytes();
     TiledAttempt attempt = tiled_plan(request_, "sft", choice);
-    if (!attempt.plan && attempt.needed < least_) {
-      least_ = attempt.needed;
-      worst_ = attempt.worst;
-    }
+    if (!attempt.plan && !fastest_) lacking_.add(request_, attempt);
     if (!attempt.plan || (fastest_ && attempt.plan->seconds >= fastest_->seconds)) return false;
     fastest_ = std::move(attempt.plan);
     return true;
@@ -291,8 +288,7 @@ class SftPlanner {
   std::int64_t fastest_capacity_ = 0;
   TiledChoice::Stream fastest_stream_ = TiledChoice::Stream::none;
   Remake fastest_remake_ = Remake::none;
-  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
-  OpId worst_;
+  Lacking lacking_;
 };
 
 }  // namespace

@@ -1,134 +1,13 @@
 #include "plan/tiling/pass_cost.h"
 
 #include <algorithm>
-#include <array>
 
-#include "base/alignment.h"
 #include "base/bytes.h"
-#include "graph/opdef.h"
-#include "graph/storage.h"
 #include "ops/window.h"
 #include "plan/reckon/lives.h"
+#include "plan/tiling/tile_cost.h"
 
 namespace outsize {
-
-namespace {
-
-// The pieces of one tile, followed op by op.
-class TileCost {
- public:
-  TileCost(const PlanRequest& request, const Plan& plan, const PassTiles& tiles, const std::vector<std::int64_t>* workspace)
-      : request_(request),
-        plan_(plan),
-        tiles_(tiles),
-        graph_(request.graph),
-        workspace_(workspace),
-        last_use_(tiles.values().size(), -1) {
-    const std::vector<OpId>& ops = tiles.pass().ops;
-    for (std::size_t k = 0; k < ops.size(); ++k)
-      for (ValueId input : graph_.op(ops[k]).inputs) last_use_[tiles_.slot(input)] = static_cast<int>(k);
-  }
-
-  PassCost of(const Dims& tile) const {
-    PassCost cost;
-    const std::vector<OpId>& ops = tiles_.pass().ops;
-    std::vector<std::int64_t> ends(ops.size() + 1, 0);  // bytes that end with an op
-    std::vector<bool> fetched(last_use_.size(), false);
-    const bool ahead = tiles_.pass().ahead && tiles_.tiles() > 1;
-    std::int64_t live = 0;
-    std::int64_t kept = 0;  // with copies ahead: windows and what is stored, in two places each
-    for (std::size_t k = 0; k < ops.size(); ++k) {
-      const OpSite site{graph_, graph_.op(ops[k])};
-      const Op& op = site.op;
-      if (tiles_.driving_box(static_cast<int>(k), tile).empty()) continue;
-      const Call call = tiles_.call_at(static_cast<int>(k), tile);
-      const CallBoxes& boxes = call.boxes;
-      std::int64_t during = 0;
-      for (std::size_t j = 0; j < op.inputs.size(); ++j) {
-        const ValueId input = op.inputs[j];
-        const Box present = tiles_.boxes(input, tile).present;
-        const bool external = tiles_.value_class(input) == ValueClass::external;
-        const bool streamed = external && plan_.home_of(input) != Tier::device;
-        const bool in_place = external && !streamed && boxes.in[j] == Box::whole(graph_.value(input).type.shape);
-        if (streamed && !fetched[tiles_.slot(input)]) {
-          fetched[tiles_.slot(input)] = true;
-          if (ahead) {
-            kept += 2 * bytes_of(input, present);
-          } else {
-            live += bytes_of(input, present);
-            ends[static_cast<std::size_t>(last_use_[tiles_.slot(input)])] += bytes_of(input, present);
-          }
-          const Device& device = request_.profile.device;
-          const Tier home = plan_.home_of(input);
-          const auto bytes = static_cast<double>(bytes_of(input, present));
-          if (home != Tier::source || !device.is_host()) cost.in_seconds += bytes / device.link_in;
-          if (home != Tier::host) cost.disk_seconds += bytes / device.disk_in;
-        }
-        if (!in_place && (external ? !streamed || boxes.in[j] != present : boxes.in[j] != present))
-          during += bytes_of(input, boxes.in[j]);
-      }
-      for (std::size_t o = 0; o < op.outputs.size(); ++o) {
-        const ValueId output = op.outputs[o];
-        const TileBoxes of = tiles_.boxes(output, tile);
-        const bool reduced = tiles_.value_class(output) == ValueClass::reduced;
-        if (reduced || boxes.out[o] != of.present) during += bytes_of(output, boxes.out[o]);
-        if (reduced) continue;
-        const int last = std::max(last_use_[tiles_.slot(output)], static_cast<int>(k));
-        const Tier home = home_of(graph_, plan_, output);
-        const bool stored = tiles_.leaves(output) && home != Tier::device;
-        if (ahead && stored) {
-          kept += 2 * bytes_of(output, of.present);
-        } else if (!graph_.value(output).version_of) {  // which takes the place of the old one
-          live += bytes_of(output, of.present);
-          ends[static_cast<std::size_t>(last)] += bytes_of(output, of.present);
-        }
-        if (stored) cost.out_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.link_out;
-        if (stored && home == Tier::disk)
-          cost.disk_seconds += static_cast<double>(bytes_of(output, of.owned)) / request_.profile.device.disk_out;
-      }
-      during += workspace_ ? (*workspace_)[k] : workspace_in_proportion(ops[k], call);
-      cost.compute_seconds += request_.profile.seconds_of(call);
-      cost.bytes = std::max(cost.bytes, live + during);
-      live -= ends[k];
-    }
-    cost.bytes += kept;
-    return cost;
-  }
-
-  // Of the rows that are carried, which wait beside the tile.
-  std::int64_t carried(const Dims& tile) const {
-    std::int64_t bytes = 0;
-    for (ValueId value : tiles_.values())
-      if (tiles_.shared(value)) bytes += bytes_of(value, tiles_.boxes(value, tile).carry);
-    return bytes;
-  }
-
- private:
-  std::int64_t workspace_in_proportion(OpId op, const Call& call) const {
-    if (!request_.costs) return 0;
-    const std::int64_t whole = request_.costs->workspace[op];
-    if (whole == 0) return 0;
-    double part = 0, all = 0;
-    for (std::size_t j = 0; j < call.boxes.in.size(); ++j) {
-      part += static_cast<double>(call.boxes.in[j].elements());
-      all += static_cast<double>(call.site.in(static_cast<int>(j)).elements());
-    }
-    return static_cast<std::int64_t>(static_cast<double>(whole) * part / all);
-  }
-  std::int64_t bytes_of(ValueId value, const Box& box) const {
-    if (box.empty()) return 0;
-    return align_up(stored_bytes(request_.storage, graph_.value(value).type, box.shape()), kAlignment);
-  }
-
-  const PlanRequest& request_;
-  const Plan& plan_;
-  const PassTiles& tiles_;
-  const Graph& graph_;
-  const std::vector<std::int64_t>* workspace_;
-  std::vector<int> last_use_;  // by slot: the last op of the pass that reads it
-};
-
-}  // namespace
 
 std::vector<std::vector<std::int64_t>> cuts_of(const Dims& shape, const Dims& extents) {
   std::vector<std::vector<std::int64_t>> cuts(static_cast<std::size_t>(shape.rank()));
@@ -210,9 +89,10 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& l
   const Dims& shape = request.graph.value(lines.roles()->pass().driver).type.shape;
   const FewTiles few(*lines.roles(), extents);
   const PassTiles tiles(lines, few.pass);
-  const TileCost one(request, plan, tiles, workspace);
+  TileCosts costs(request, plan, tiles, workspace);
   PassCost total;
-  std::int64_t carried = 0;
+  std::int64_t stored = 0;
+  std::vector<Dims> looked;
   Dims index = Dims::filled(shape.rank(), 0);
   for (bool more = true; more;) {
     Dims tile;
@@ -222,9 +102,10 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& l
       tile.push_back(at_dim.tile);
       times *= static_cast<double>(at_dim.times);
     }
-    const PassCost cost = one.of(tile);
+    const TileCosts::Cost cost = costs.of(tile);
+    looked.push_back(tile);
     total.bytes = std::max(total.bytes, cost.bytes);
-    carried = std::max(carried, one.carried(tile));
+    stored = std::max(stored, cost.stored);
     total.compute_seconds += cost.compute_seconds * times;
     total.in_seconds += cost.in_seconds * times;
     total.out_seconds += cost.out_seconds * times;
@@ -235,8 +116,8 @@ PassCost cost_of_pass(const PlanRequest& request, const Plan& plan, TileLines& l
       if (!more) index[dim] = 0;
     }
   }
-  total.bytes += carried;
-  double count = 1;  // of tiles
+  total.bytes += costs.held(looked) + 2 * stored;  // of the tile, and of the one before
+  double count = 1;                                // of tiles
   for (int dim = 0; dim < shape.rank(); ++dim) count *= static_cast<double>(ceil_div(shape[dim], extents[dim]));
   const Device& device = request.profile.device;
   const double link = device.full_duplex ? std::max(total.in_seconds, total.out_seconds) : total.copy_seconds();
@@ -250,8 +131,10 @@ std::int64_t typical_bytes(const PlanRequest& request, const Plan& plan, TileLin
                            const std::vector<std::int64_t>* workspace) {
   const FewTiles few(*lines.roles(), extents);
   const PassTiles tiles(lines, few.pass);
-  const TileCost one(request, plan, tiles, workspace);
-  return one.of(few.typical()).bytes + one.carried(few.typical());
+  TileCosts costs(request, plan, tiles, workspace);
+  const Dims tile = few.typical();
+  const TileCosts::Cost cost = costs.of(tile);
+  return cost.bytes + 2 * cost.stored + costs.held({&tile, 1});
 }
 
 std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan& plan, Tier tier,

@@ -307,6 +307,27 @@ Tiling tiling_of(const PlanRequest& request, IdVector<OpId, bool> tiled, IdVecto
   return tiling;
 }
 
+void Lacking::add(const PlanRequest& request, const TiledAttempt& attempt) {
+  if (!attempt.worst) return;
+  const bool has_room = attempt.host_needed <= host_limit(request);
+  // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
+  const std::int64_t needed = has_room ? std::max(attempt.needed, limit_of(request) + 1) : attempt.needed;
+  if (needed <= limit_of(request)) {
+    least_host_ = std::min(least_host_, attempt.host_needed);
+  } else if (needed < least_) {
+    least_ = needed;
+    worst_ = attempt.worst;
+  }
+}
+
+Refusal Lacking::refusal(const PlanRequest& request, std::string_view planner, OpId last) const {
+  if (!host()) return refusal_of(request, planner, worst_ ? least_ : limit_of(request) + 1, worst_ ? worst_ : last);
+  Refusal refusal = refusal_of(request, planner, least_host_, last);
+  refusal.tier = Tier::host;
+  refusal.budget = host_limit(request);
+  return refusal;
+}
+
 TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice) {
   const Graph& graph = request.graph;
   TiledAttempt attempt;

@@ -100,6 +100,26 @@ struct TiledAttempt {
   std::int64_t host_needed = 0;  // the bytes of the host that the plan would stream from there
 };
 
+// What those attempts of a search lacked that came to nothing.
+class Lacking {
+ public:
+  // Takes one without a plan: it lacked room on the host where it would have fitted the device, else room on the device.
+  void add(const PlanRequest& request, const TiledAttempt& attempt);
+
+  bool empty() const { return !worst_ && !host(); }
+  // Whether one would have fitted the device.
+  bool host() const { return least_host_ != kNone; }
+  // The fewest bytes of the device that the others would have needed; where there are none, more than any.
+  std::int64_t device_bytes() const { return least_; }
+  // The refusal of the search: for the host where that was all that one lacked. `last`: the op at the peak where none is known.
+  Refusal refusal(const PlanRequest& request, std::string_view planner, OpId last) const;
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::int64_t least_ = kNone, least_host_ = kNone;
+  OpId worst_;
+};
+
 // Along what a network is cut: samples and space where most of what it makes are maps, samples where it is not, or samples and the
 // tokens of [N, T, C].
 enum class Cut : std::uint8_t { space, samples, tokens };

@@ -95,16 +95,15 @@ class Searcher {
     }
     make_again();
     split_weights();
-    if (!best_) return refusal();
+    if (!best_) return lacking_.refusal(request_, planner_, groups_.back().forward.back());
     return std::move(best_->plan);
   }
 
  private:
   using Stream = TiledChoice::Stream;
-  static constexpr std::int64_t kNotTried = std::numeric_limits<std::int64_t>::max();
 
   bool has_tokens() const { return cut_of(graph_) == Cut::samples; }
-  bool host_lacks() const { return !best_ && least_host_ != kNotTried; }
+  bool host_lacks() const { return !best_ && lacking_.host(); }
   IdVector<ValueId, bool> no_cuts() const { return IdVector<ValueId, bool>(graph_.value_count()); }
 
   // Returns whether the host has room for what it streams.
@@ -114,20 +113,11 @@ class Searcher {
     if (!is_new) return has_room;
     TiledChoice choice{.tiling = tiling, .halo = search_.halo, .stream = stream, .cut = search_.cut, .split_from = split_from_};
     if (best_) choice.most_seconds = best_->seconds * about_;
-    choice.most_needed = best_ || stream != first_ ? 0 : least_;
+    choice.most_needed = best_ || stream != first_ ? 0 : lacking_.device_bytes();
     TiledAttempt attempt = tiled_plan(request_, planner_, choice);
     std::optional<TiledPlan>& found = attempt.plan;
     has_room = attempt.host_needed <= host_limit(request_);
-    if (!found && stream == first_ && attempt.worst) {
-      // What has room in both is refused for its tiles, which would be too small: more of the device would make them larger.
-      const std::int64_t needed = has_room ? std::max(attempt.needed, limit_of(request_) + 1) : attempt.needed;
-      if (needed <= limit_of(request_)) {
-        least_host_ = std::min(least_host_, attempt.host_needed);
-      } else if (needed < least_) {
-        least_ = needed;
-        at_peak_ = attempt.worst;
-      }
-    }
+    if (!found && stream == first_) lacking_.add(request_, attempt);
     if (found && (!best_ || found->seconds * about_ < best_->seconds ||
                   (found->seconds <= best_->seconds * about_ && found->host_bytes < best_->host_bytes))) {
       best_ = std::move(found);
@@ -191,9 +181,9 @@ class Searcher {
   // not lower what lacks on the device, another tiling will not either.
   void make_again() {
     const auto is_done = [&] { return search_.remake || (best_ && !remaking_may_gain(request_, best_->seconds)); };
-    const std::int64_t lacked = least_;
+    const std::int64_t lacked = lacking_.device_bytes();
     if (!is_done()) make_again_by(Remake::backward, first_);
-    if (!best_ && least_ >= lacked && !host_lacks()) return;
+    if (!best_ && lacking_.device_bytes() >= lacked && !host_lacks()) return;
     for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
       for (const Stream stream : streams_)
         if (!is_done()) make_again_by(next, stream);
@@ -222,17 +212,6 @@ class Searcher {
     }
   }
 
-  Refusal refusal() const {
-    // What would stream more than the host has may well be what the device lacks.
-    const OpId last = groups_.back().forward.back();
-    if (at_peak_ && !host_lacks()) return refusal_of(request_, planner_, least_, at_peak_);
-    if (!host_lacks()) return refusal_of(request_, planner_, limit_of(request_) + 1, last);
-    Refusal refusal = refusal_of(request_, planner_, least_host_, last);
-    refusal.tier = Tier::host;
-    refusal.budget = host_limit(request_);
-    return refusal;
-  }
-
   const PlanRequest& request_;
   const Graph& graph_;
   const std::string_view planner_;
@@ -251,9 +230,7 @@ class Searcher {
   std::map<std::tuple<Tiling, Stream, std::int64_t>, bool> tried_;
   std::optional<TiledPlan> best_;
   Tiling best_tiling_;
-  // What the least demanding that does not fit would need, of the device, where, and of the host.
-  std::int64_t least_ = kNotTried, least_host_ = kNotTried;
-  OpId at_peak_;
+  Lacking lacking_;  // streaming what asks for the least of the device
 };
 
 }  // namespace
