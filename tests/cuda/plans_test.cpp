@@ -125,6 +125,35 @@ TEST_F(DescribedCards, HavePlansForVariants) {
   expect_plans(signatures);
 }
 
+// By hand, each still a convolution: what check() holds its extents to.
+TEST(Samples, StandForLargeMapsAndForExtentsBetween) {
+  const auto rows = [](std::int64_t samples, std::int64_t y_rows, std::int64_t columns, std::int64_t stride) {
+    ConvolutionSignature s;
+    s.x = {samples, 8, stride * y_rows, stride * columns};
+    s.w = {16, 8, 3, 3};
+    s.y = {samples, 16, y_rows, columns};
+    s.before = {1, 1};
+    s.after = {1, 1};
+    s.stride = {stride, stride};
+    s.dilation = {1, 1};
+    check(s);
+    const ConvolutionSignature sample = sample_of(s);
+    check(sample);
+    EXPECT_EQ(to_string(sample_of(sample)), to_string(sample)) << "a sample is its own";
+    EXPECT_EQ(sample.y[3], columns);
+    EXPECT_EQ(sample.x[2], stride * sample.y[2]);
+    return Dims{sample.y[0], sample.y[2]};
+  };
+  EXPECT_EQ(rows(256, 56, 56, 1), (Dims{256, 56}));      // 0.8 M positions: as it is
+  EXPECT_EQ(rows(37, 57, 56, 1), (Dims{32, 57}));        // 100101 in binary digits → 100000
+  EXPECT_EQ(rows(1, 2048, 2048, 1), (Dims{1, 2048}));    // 4 Mi positions, which is the most
+  EXPECT_EQ(rows(1, 20480, 20480, 1), (Dims{1, 160}));   // 7 halves of 20,480 rows; 160 = 10100000
+  EXPECT_EQ(rows(1, 10240, 10240, 2), (Dims{1, 320}));   // 5 halves; 320 · 10,240 = 3.3 M
+  EXPECT_EQ(rows(1, 100, 20480, 1), (Dims{1, 96}));      // 1100100 → 1100000
+  EXPECT_EQ(rows(1024, 112, 112, 1), (Dims{256, 112}));  // two halves of the samples; 256 · 112² = 3.2 M
+  EXPECT_EQ(rows(3, 4, 30000000, 1), (Dims{1, 1}));      // not less than one row
+}
+
 TEST_F(DescribedCards, HavePlansForTheZoo) {
   Signatures signatures;
   for (const ModelEntry& entry : zoo()) {

@@ -29,7 +29,7 @@ std::set<std::string> expect_right(const Backend& backend, const OpCase& op_case
     const OpSite site = graph.site(op);
     if (!site.op.def->kind().starts_with("attention")) continue;
     const Invocation all = whole(site);
-    names.insert(backend.kernels->prepare({site, all.boxes, all.owned}, backend.storage)->name());
+    names.insert(backend.table->prepare({site, all.boxes, all.owned}, backend.storage)->name());
     std::vector<Tensor> inputs;
     for (const ValueId id : site.op.inputs) inputs.push_back(convert(values[at(id.index)], graph.graph.value(id).type.dtype));
     const std::vector<Tensor> results = run_op(backend, site, inputs, all);

@@ -579,7 +579,7 @@ std::unique_ptr<Kernel> faster_of(std::unique_ptr<Kernel> own, [[maybe_unused]] 
   for (std::size_t i = 0; i < call.boxes.out.size(); ++i)
     out_at.push_back(book(call.site.out(static_cast<int>(i)), call.boxes.out[i]));
   std::string text = std::string(call.site.op.def->kind());
-  for (const ConvolutionSignature& signature : convolution_signatures(call, tf32)) text += "; " + to_string(signature);
+  for (const ConvolutionSignature& signature : convolution_signatures(call, tf32)) text += "; " + to_string(sample_of(signature));
   const std::string own_way = "own " + own->name(), library_way = "library " + library->name();
   const bool known = tuned_seconds(text, own_way) && tuned_seconds(text, library_way);
   const std::unique_ptr<Trial> trial =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -19,6 +20,8 @@ namespace outsize {
 namespace {
 
 constexpr std::size_t kMostTried = 10;
+// Of a map, that plans are tried on at the most: enough to keep every card busy.
+constexpr std::int64_t kSampledPositions = std::int64_t{1} << 22;
 
 // What the tensors of a graph are called.
 enum Id : std::int64_t { kX = 1, kW, kY, kBias, kConvolved, kBiased };
@@ -384,9 +387,25 @@ std::vector<Candidate> first_candidates(const ConvolutionSignature& signature, c
   return candidates;
 }
 
+// The same number with all but its three highest binary digits 0.
+std::int64_t rounded_down(std::int64_t number) {
+  const int low = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(number))) - 3);
+  return number >> low << low;
+}
+
+using CudnnPlans = std::vector<std::shared_ptr<CudnnPlan>>;
+
+// The permitted plans of a signature, the first few as first_candidates() has them.
+CudnnPlans candidates_of(const ConvolutionSignature& signature, std::string& why) {
+  CudnnPlans candidates;
+  for (Candidate& candidate : first_candidates(signature, nullptr, kMostTried, why))
+    candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
+  return candidates;
+}
+
 // Gives the candidates the seconds that they took here before, and tries the others. Those that cannot be run keep none; nothing is
 // tried where there is no memory for it, not even within the limit of workspace.
-bool time_candidates(const ConvolutionSignature& signature, const std::vector<std::shared_ptr<CudnnPlan>>& candidates) {
+bool time_candidates(const ConvolutionSignature& signature, const CudnnPlans& candidates) {
   const std::string call = to_string(signature);
   const auto way_of = [&](std::size_t i) {
     return fmt::format("cuDNN {}, candidate {}, {}", cudnn().version(), i, candidates[i]->name());
@@ -421,12 +440,45 @@ bool time_candidates(const ConvolutionSignature& signature, const std::vector<st
   return true;
 }
 
+// The plans of a sample with the seconds that they took, found once a process; none where there is no memory to try them in.
+const CudnnPlans& tried_plans(const ConvolutionSignature& sample) {
+  // Never destroyed: the library may have ended before.
+  static std::map<std::string, CudnnPlans>& known = *new std::map<std::string, CudnnPlans>();
+  const auto [at, is_new] = known.try_emplace(to_string(sample));
+  if (is_new) {
+    std::string why;
+    CudnnPlans candidates = candidates_of(sample, why);
+    if (time_candidates(sample, candidates)) at->second = std::move(candidates);
+  }
+  return at->second;
+}
+
+// Gives the candidates the seconds that those of the sample took, as many more as the signature has positions: of the fastest of
+// the same engine. Whether any has some now.
+bool take_times(const ConvolutionSignature& signature, const CudnnPlans& candidates, const ConvolutionSignature& sample,
+                const CudnnPlans& tried) {
+  const double more = static_cast<double>(signature.y.product()) / static_cast<double>(sample.y.product());
+  bool any = false;
+  for (const auto& candidate : candidates) {
+    double seconds = INFINITY;
+    for (const auto& other : tried) {
+      if (other->seconds() < 0 || other->name() != candidate->name()) continue;
+      seconds = std::min(seconds, other->seconds());
+    }
+    if (std::isinf(seconds)) continue;
+    candidate->measured(seconds * more);
+    any = true;
+  }
+  return any;
+}
+
 Found find_plans(const ConvolutionSignature& signature) {
   Found found;
-  std::vector<std::shared_ptr<CudnnPlan>> candidates;
-  for (Candidate& candidate : first_candidates(signature, nullptr, kMostTried, found.why))
-    candidates.push_back(std::make_shared<CudnnPlan>(std::move(candidate), signature.bias));
-  if (!time_candidates(signature, candidates)) {
+  CudnnPlans candidates = candidates_of(signature, found.why);
+  const ConvolutionSignature sample = sample_of(signature);
+  bool timed = false;
+  if (to_string(sample) != to_string(signature)) timed = take_times(signature, candidates, sample, tried_plans(sample));
+  if (!timed && !time_candidates(signature, candidates)) {
     if (signature.relu)
       found.why = "there is no memory to see what it makes of NaN";
     else
@@ -441,6 +493,25 @@ Found find_plans(const ConvolutionSignature& signature) {
 }
 
 }  // namespace
+
+ConvolutionSignature sample_of(ConvolutionSignature s) {
+  const auto positions = [&] { return s.y.product() / s.y[1]; };
+  const auto keep_rows = [&](std::int64_t rows) {
+    const std::int64_t less = s.y[2] - rows;
+    if (rows < 1 || less <= 0 || s.x[2] <= less * s.stride[0]) return false;
+    s.y[2] -= less;
+    s.x[2] -= less * s.stride[0];
+    return true;
+  };
+  while (positions() > kSampledPositions && s.y[0] > 1) s.y[0] = s.x[0] = s.y[0] / 2;
+  while (positions() > kSampledPositions && keep_rows(s.y[2] / 2)) {
+  }
+  if (s.y[0] > 1)
+    s.y[0] = s.x[0] = rounded_down(s.y[0]);
+  else
+    keep_rows(rounded_down(s.y[2]));
+  return s;
+}
 
 const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature, std::string* why) {
   check(signature);

@@ -52,6 +52,12 @@ inline void check(const ConvolutionSignature& s) {
   if (!fits) internal_error("a convolution that is none: {}", to_string(s));
 }
 
+// The signature on which the plans of another are tried. Whoever looks for tiles asks about thousands of extents, and which plan is
+// the fastest hardly depends on them. Of a map with more than four million positions the sample is a part, by halves of its samples
+// and then of its rows. The samples that are left, or the rows of one sample, are rounded down to three binary digits: the extents
+// of most networks (7, 14, 28, 56, 112, 224) and batches have no more.
+ConvolutionSignature sample_of(ConvolutionSignature signature);
+
 // The memory of a convolution; the pass says which of them is written.
 struct ConvolutionOperands {
   std::byte* x = nullptr;
