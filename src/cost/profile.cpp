@@ -176,10 +176,9 @@ std::string signature(const Call& call) {
     return to_string(type);
   };
   text += " :";
-  for (int i = 0; i < call.site.inputs(); ++i) text += ' ' + extents(call.site.in(i), call.boxes.in[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < call.site.inputs(); ++i) text += ' ' + extents(call.site.in(i), call.boxes.in[i]);
   text += " ->";
-  for (int i = 0; i < call.site.outputs(); ++i)
-    text += ' ' + extents(call.site.out(i), call.boxes.out[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < call.site.outputs(); ++i) text += ' ' + extents(call.site.out(i), call.boxes.out[i]);
   return text;
 }
 

@@ -36,7 +36,7 @@ void InputFile::read(std::int64_t offset, std::span<std::byte> bytes, std::strin
     const ::ssize_t got = ::pread(descriptor_, bytes.data(), bytes.size(), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) user_error("{}: cannot read {}: {}", path_, what, got < 0 ? std::strerror(errno) : "the file has shrunk");
-    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    bytes = bytes.subspan(got);
     offset += got;
   }
 }
@@ -60,7 +60,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     const ::ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) user_error("{}: cannot be written: {}", path_, std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    bytes = bytes.subspan(put);
     position_ += put;
   }
 }
@@ -91,7 +91,7 @@ std::uint32_t checksum_of(std::span<const std::byte> bytes, std::uint32_t before
 
 std::uint32_t checksum_of(const InputFile& file) {
   constexpr std::int64_t kPart = std::int64_t{1} << 20;
-  std::vector<std::byte> part(static_cast<std::size_t>(std::min(file.size(), kPart)));
+  std::vector<std::byte> part(std::min(file.size(), kPart));
   std::uint32_t sum = 0;
   for (std::int64_t at = 0; at < file.size(); at += kPart) {
     const std::span<std::byte> bytes(part.data(), static_cast<std::size_t>(std::min(kPart, file.size() - at)));
@@ -103,7 +103,7 @@ std::uint32_t checksum_of(const InputFile& file) {
 
 std::string read_text(const std::string& path) {
   const InputFile file(path);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)), "text");
   return text;
 }

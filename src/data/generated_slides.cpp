@@ -87,7 +87,7 @@ class GeneratedSlide final : public PixelSample {
   std::int64_t rows() const override { return rows_; }
   std::int64_t columns() const override { return columns_; }
   void read_pixels(Interval rows, Interval columns, std::uint8_t* out) const override {
-    std::vector<int> level(static_cast<std::size_t>(columns.size()));
+    std::vector<int> level(columns.size());
     std::vector<Interval> spots;
     for (std::int64_t row = rows.lo; row < rows.hi; ++row) {
       std::ranges::fill(level, 0);
@@ -98,15 +98,13 @@ class GeneratedSlide final : public PixelSample {
       paint_striped(row, columns, spots, level);
       add_grain(row, columns, level);
       const auto paint = channels_ == 1 ? write<1> : write<3>;
-      paint(tint_, level, 0, at(columns.size()), out);
-      for (const Interval spot : spots) paint(kSpotColour, level, at(spot.lo - columns.lo), at(spot.hi - columns.lo), out);
+      paint(tint_, level, 0, columns.size(), out);
+      for (const Interval spot : spots) paint(kSpotColour, level, spot.lo - columns.lo, spot.hi - columns.lo, out);
       out += columns.size() * channels_;
     }
   }
 
  private:
-  static std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
   // The pixels from `begin` to `end` of a row, in one colour at their levels.
   template <int Channels>
   static void write(const std::array<int, 3>& colour, const std::vector<int>& level, std::size_t begin, std::size_t end,
@@ -158,7 +156,7 @@ class GeneratedSlide final : public PixelSample {
       std::array<int, kBlock> grain{};
       for (std::size_t i = 0; i < grain.size(); ++i) grain[i] = static_cast<int>((words[i / 4] >> (i % 4 * 8) & 255) % 17) - 8;
       const std::int64_t first = x % kBlock, end = std::min(kBlock, first + columns.hi - x);
-      for (std::int64_t i = first; i < end; ++i) *out++ += grain[at(i)];
+      for (std::int64_t i = first; i < end; ++i) *out++ += grain[i];
       x += end - first;
     }
   }
@@ -176,7 +174,7 @@ class GeneratedSlide final : public PixelSample {
       const Interval spot = intersect({centre - half, centre + half + 1}, columns);
       if (spot.empty()) continue;
       spots.push_back(spot);
-      for (std::int64_t x = spot.lo; x < spot.hi; ++x) level[at(x - columns.lo)] = 0;
+      for (std::int64_t x = spot.lo; x < spot.hi; ++x) level[x - columns.lo] = 0;
     }
   }
 
@@ -202,14 +200,14 @@ class GeneratedSlide final : public PixelSample {
   }
 
   void paint_striped(std::int64_t row, Interval columns, std::vector<Interval>& spots, std::vector<int>& level) const {
-    const Stripes& stripes = kClasses[at(class_)];
+    const Stripes& stripes = kClasses[class_];
     for_each_striped(row, columns, [&](Interval span, std::uint32_t word) {
       spots.push_back(span);
       for (std::int64_t x = span.lo; x < span.hi; ++x) {
         const std::int64_t place = modulo(stripes.by_column * x + stripes.by_row * row + word % 16, stripes.period);
         // A triangle wave between −1 and 1: on average a spot like the others.
         const std::int64_t wave = 2 * std::abs(2 * place - stripes.period) - stripes.period;
-        level[at(x - columns.lo)] = static_cast<int>(wave * kStripes / stripes.period);
+        level[x - columns.lo] = static_cast<int>(wave * kStripes / stripes.period);
       }
     });
   }

@@ -12,7 +12,7 @@ constexpr std::int64_t kKeptBytes = 64 << 20;  // an image of up to so many byte
 
 ImageFile::ImageFile(const std::string& path, PixelForm form)
     : path_(path), form_(form), reader_(open_image(path, form)), rows_(reader_->rows()), columns_(reader_->columns()) {
-  row_.resize(static_cast<std::size_t>(columns_ * size_of(form_)));
+  row_.resize(columns_ * size_of(form_));
 }
 
 void ImageFile::resize(std::int64_t rows, std::int64_t columns) {
@@ -46,7 +46,7 @@ void ImageFile::decode_scaled() {
   }
   const auto nearest = [](std::int64_t i, std::int64_t from, std::int64_t to) { return (2 * i + 1) * from / (2 * to); };
   const std::int64_t bytes = size_of(form_);
-  kept_.resize(static_cast<std::size_t>(rows_ * columns_ * bytes));
+  kept_.resize(rows_ * columns_ * bytes);
   std::uint8_t* out = kept_.data();
   for (std::int64_t r = 0; r < rows_; ++r) {
     while (next_ <= nearest(r, from_rows, rows_)) advance();

@@ -10,7 +10,7 @@ namespace {
 std::vector<std::byte> whole_file(const std::string& path) {
   try {
     const InputFile file(path);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(file.size()));
+    std::vector<std::byte> bytes(file.size());
     file.read(0, bytes, "an image");
     return bytes;
   } catch (const UserError& error) {

@@ -68,7 +68,7 @@ class JpegReader final : public ImageReader {
     });
     rows_ = jpeg_.output_height;
     columns_ = jpeg_.output_width;
-    row_.resize(static_cast<std::size_t>(columns_ * jpeg_.output_components));
+    row_.resize(columns_ * jpeg_.output_components);
   }
 
   // Huffman codes have a bit at least for every 8 x 8 pixels; a file of fewer is damaged, and no reason to ask for their memory.

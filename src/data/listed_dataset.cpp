@@ -29,7 +29,7 @@ class LabelledSample : public PixelSample {
       std::memcpy(out, &label, sizeof label);
       return;
     }
-    std::vector<std::uint16_t> labels(static_cast<std::size_t>(window.elements()));
+    std::vector<std::uint16_t> labels(window.elements());
     mask_->read(window[0], window[1], reinterpret_cast<std::uint8_t*>(labels.data()));
     std::copy(labels.begin(), labels.end(), reinterpret_cast<std::int32_t*>(out));
   }
@@ -98,7 +98,7 @@ class SlideSample final : public LabelledSample {
   std::int64_t columns() const override { return slide_->columns(); }
   void read_pixels(Interval rows, Interval columns, std::uint8_t* out) const override {
     if (!grey_) return slide_->read_rgb(rows, columns, out);
-    std::vector<std::uint8_t> rgb(static_cast<std::size_t>(3 * rows.size() * columns.size()));
+    std::vector<std::uint8_t> rgb(3 * rows.size() * columns.size());
     slide_->read_rgb(rows, columns, rgb.data());
     for (std::size_t i = 0; i < rgb.size(); i += 3) *out++ = luma(rgb[i], rgb[i + 1], rgb[i + 2]);
   }
@@ -172,7 +172,7 @@ class ListedDataset final : public Dataset {
   }
 
  private:
-  const Listing::Entry& entry(std::int64_t index) const { return listing_.entries[static_cast<std::size_t>(index)]; }
+  const Listing::Entry& entry(std::int64_t index) const { return listing_.entries[index]; }
 
   Listing listing_;
   PixelScale scale_;

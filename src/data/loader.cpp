@@ -54,7 +54,7 @@ class OpenSamples {
 
   // Some stay open whatever they hold, so that threads do not open theirs again and again.
   OpenSamples(std::shared_ptr<const Dataset> dataset, std::vector<std::int64_t> numbers, std::int64_t most)
-      : dataset_(std::move(dataset)), numbers_(std::move(numbers)), most_(static_cast<std::size_t>(std::max(most, kLeastOpen))) {}
+      : dataset_(std::move(dataset)), numbers_(std::move(numbers)), most_(std::max(most, kLeastOpen)) {}
 
   // For several threads at a time; what is returned stays open while it is held.
   std::shared_ptr<const Sample> sample(std::int64_t n) {
@@ -64,7 +64,7 @@ class OpenSamples {
       std::rotate(found, found + 1, open_.end());
     } else {
       if (open_.size() >= most_) open_.erase(open_.begin());
-      open_.push_back({n, dataset_->open(numbers_[static_cast<std::size_t>(n)])});
+      open_.push_back({n, dataset_->open(numbers_[n])});
     }
     return open_.back().sample;
   }
@@ -99,7 +99,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, const BatchSpec& spec, Lo
                to_string(without_first(spec_.x_shape)));
   const std::int64_t batch_bytes = bytes_of(spec_.x_shape, spec_.x_dtype) + bytes_of(spec_.y_shape, spec_.y_dtype);
   const std::int64_t affordable = options_.most_bytes / std::max<std::int64_t>(batch_bytes, 1);
-  slots_.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(affordable, 1, 1 + options_.threads * kAheadOfThread)));
+  slots_.resize(std::clamp<std::int64_t>(affordable, 1, 1 + options_.threads * kAheadOfThread));
 }
 
 Loader::~Loader() { stop(); }
@@ -124,10 +124,9 @@ std::shared_ptr<const Loader::Order> Loader::order_of(std::int64_t epoch) const 
   if (epoch == order_epoch_) return order_;
   // Fisher and Yates.
   const RandomStream stream(options_.seed, fmt::format("shuffle.{}", epoch));
-  Order order(static_cast<std::size_t>(dataset_->size()));
+  Order order(dataset_->size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  for (std::size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[static_cast<std::size_t>(stream.below(i, static_cast<std::int64_t>(i)))]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[stream.below(i, static_cast<std::int64_t>(i))]);
   order_epoch_ = epoch;
   order_ = std::make_shared<const Order>(std::move(order));
   return order_;
@@ -137,8 +136,7 @@ std::vector<std::int64_t> Loader::sample_numbers(std::int64_t step) const {
   const Placed placed = place(step);
   const auto order = order_of(placed.epoch);
   std::vector<std::int64_t> numbers;
-  for (std::int64_t i = placed.first; i < placed.first + placed.samples; ++i)
-    numbers.push_back(order ? (*order)[static_cast<std::size_t>(i)] : i);
+  for (std::int64_t i = placed.first; i < placed.first + placed.samples; ++i) numbers.push_back(order ? (*order)[i] : i);
   return numbers;
 }
 
@@ -161,7 +159,7 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
       if (size > 0 && tried == size)
         user_error("{}: not one of its {} samples can be read; the first: {}", dataset_->name(), size, bad.front().why);
       const std::int64_t place_in_order = size > 0 ? (placed.first + read + tried) % size : placed.first + read;
-      const std::int64_t number = order ? (*order)[static_cast<std::size_t>(place_in_order)] : place_in_order;
+      const std::int64_t number = order ? (*order)[place_in_order] : place_in_order;
       try {
         read_sample(number, placed.epoch, at, placed.samples, batch, left);
         break;
@@ -186,7 +184,7 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
   const auto read = [open, left = std::move(left), dtype = spec_.x_dtype](const Box& window, std::byte* out) {
     const Box part(without_first(window.lo), without_first(window.hi));
     for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype))
-      read_x(*open->sample(n), left[static_cast<std::size_t>(n)].view, part, dtype, out);
+      read_x(*open->sample(n), left[n].view, part, dtype, out);
   };
   batch.windows = {read, for_several, true};
   return bad;
@@ -217,7 +215,7 @@ void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t a
     batch.x_shape = with_first(samples, x_seen);
     batch.y_shape = with_first(samples, y_seen);
     batch.x.resize(leaves_x_out_ ? 0 : static_cast<std::size_t>(samples * x_bytes));
-    batch.y.resize(static_cast<std::size_t>(samples * y_bytes));
+    batch.y.resize(samples * y_bytes);
   }
   std::byte* y_out = batch.y.data() + at * y_bytes;
   read_y(*sample, y_view, Box::whole(y_seen), spec_.y_dtype, spec_.ignored_label.value_or(0), y_out);
@@ -239,8 +237,8 @@ void Loader::check_integers(std::int64_t number, const std::byte* from, std::int
   const std::int64_t found = find_outside(values, limit, ignored);
   if (found == count) return;
   const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
-  user_error("{}: {} {}{} is not one of the model's {} {}: {}", dataset_->sample_name(number), element,
-             values[static_cast<std::size_t>(found)], where, limit, counted, expected_integers(limit, ignored));
+  user_error("{}: {} {}{} is not one of the model's {} {}: {}", dataset_->sample_name(number), element, values[found], where, limit,
+             counted, expected_integers(limit, ignored));
 }
 
 const Batch& Loader::batch(std::int64_t step) {

@@ -112,7 +112,7 @@ class Loader {
   void stop();
   void work();
   void make_into(Slot& slot) const;
-  Slot& slot_of(std::int64_t step) { return slots_[static_cast<std::size_t>(step % static_cast<std::int64_t>(slots_.size()))]; }
+  Slot& slot_of(std::int64_t step) { return slots_[step % static_cast<std::int64_t>(slots_.size())]; }
   void warn_of(const Slot& slot);
 
   std::shared_ptr<const Dataset> dataset_;

@@ -12,7 +12,7 @@ constexpr std::int64_t kMostHeaderBytes = 64 << 10;
 }
 
 ArrayReader::ArrayReader(const std::string& npy_path) : file_(std::make_unique<InputFile>(npy_path)) {
-  std::vector<std::byte> begin(static_cast<std::size_t>(std::min(file_->size(), kMostHeaderBytes)));
+  std::vector<std::byte> begin(std::min(file_->size(), kMostHeaderBytes));
   file_->read(0, begin, "the npy header");
   const NpyHeader header = parse_npy_header(begin, npy_path);
   type_ = header.type;
@@ -38,7 +38,7 @@ std::uint32_t ArrayReader::fingerprint() const {
   std::vector<std::byte> bytes;
   for (std::int64_t i = 0; i < kParts; ++i) {
     const std::int64_t even = elements / kParts * i, first = elements > kParts * part ? even : std::min(i * part, elements);
-    bytes.resize(static_cast<std::size_t>(std::min(part, elements - first) * size_of(type_)));
+    bytes.resize(std::min(part, elements - first) * size_of(type_));
     read(first, bytes);
     sum = checksum_of(bytes, sum);
   }

@@ -31,7 +31,7 @@ Array NpzFile::read(std::string_view name) const {
     for (const std::string& other : all) shown += (shown.empty() ? "" : ", ") + in_quotes(other);
     user_error("{}: expected an array {}, found only: {}", path(), in_quotes(name), shown);
   }
-  const ZipMember& member = zip_.members()[static_cast<std::size_t>(found - all.begin())];
+  const ZipMember& member = zip_.members()[found - all.begin()];
   return parse_npy(zip_.read(member), fmt::format("{}: array {}", path(), in_quotes(name)));
 }
 

@@ -17,7 +17,7 @@ const std::vector<double> kGreyMean{0.449}, kGreyDeviation{0.226};
 std::vector<double> for_channels(std::int64_t channels, const std::vector<double>& given, const std::vector<double>& usual,
                                  std::string_view what) {
   std::vector<double> values = given.empty() ? usual : given;
-  if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values.front());
+  if (values.size() == 1) values.resize(channels, values.front());
   if (static_cast<std::int64_t>(values.size()) != channels)
     user_error("expected one {} or {}, one a channel; found {}", what, channels, values.size());
   return values;
@@ -25,7 +25,7 @@ std::vector<double> for_channels(std::int64_t channels, const std::vector<double
 
 }  // namespace
 
-PixelScale::PixelScale(std::int64_t channels, const DataOptions& options) : table_(static_cast<std::size_t>(channels)) {
+PixelScale::PixelScale(std::int64_t channels, const DataOptions& options) : table_(channels) {
   const bool grey = channels == 1;
   const auto mean = for_channels(channels, options.mean, grey ? kGreyMean : kMean, "mean");
   const auto deviation = for_channels(channels, options.deviation, grey ? kGreyDeviation : kDeviation, "standard deviation");
@@ -47,7 +47,7 @@ void PixelSample::read_as(const Box& window, T* out) const {
   const std::int64_t width = window.extent(2), plane = window.extent(1) * width;
   if (window.empty()) return;
   const std::int64_t band = std::clamp<std::int64_t>(kBandBytes / (width * scale_.channels()), 1, window.extent(1));
-  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(band * width * scale_.channels()));
+  std::vector<std::uint8_t> pixels(band * width * scale_.channels());
   for (std::int64_t row = window.lo[1]; row < window.hi[1]; row += band) {
     const Interval these{row, std::min(row + band, window.hi[1])};
     read_pixels(these, window[2], pixels.data());

@@ -15,13 +15,13 @@ class PixelScale {
   PixelScale(std::int64_t channels, const DataOptions& options);
 
   std::int64_t channels() const { return static_cast<std::int64_t>(table_.size()); }
-  double value(std::int64_t channel, std::uint8_t byte) const { return table_[static_cast<std::size_t>(channel)][byte]; }
+  double value(std::int64_t channel, std::uint8_t byte) const { return table_[channel][byte]; }
   // "mean 0.485 0.456 0.406, deviation 0.229 0.224 0.225"
   const std::string& description() const { return description_; }
   // Channel `channel` of `count` pixels, whose bytes lie channels() apart.
   template <class T>
   void apply(const std::uint8_t* pixels, std::int64_t count, std::int64_t channel, T* out) const {
-    const auto& table = table_[static_cast<std::size_t>(channel)];
+    const auto& table = table_[channel];
     const std::int64_t step = channels();
     pixels += channel;
     for (std::int64_t i = 0; i < count; ++i, pixels += step) out[i] = static_cast<T>(table[*pixels]);

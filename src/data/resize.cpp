@@ -9,8 +9,8 @@ Resizer::Resizer(Extents from, Extents to, std::int64_t channels)
     : channels_(channels),
       rows_(weights(from.rows, to.rows)),
       columns_(weights(from.columns, to.columns)),
-      row_(static_cast<std::size_t>(to.columns * channels)),
-      result_(static_cast<std::size_t>(to.rows * to.columns * channels)) {}
+      row_(to.columns * channels),
+      result_(to.rows * to.columns * channels) {}
 
 std::vector<Resizer::Weights> Resizer::weights(std::int64_t from, std::int64_t to) {
   const double ratio = static_cast<double>(from) / static_cast<double>(to);
@@ -48,7 +48,7 @@ void Resizer::add(const std::uint8_t* row) {
   while (finished_ < rows_.size() && rows_[finished_].end() <= at_) ++finished_;
   for (std::size_t r = finished_; r < rows_.size() && rows_[r].first <= at_; ++r) {
     if (at_ >= rows_[r].end()) continue;
-    const float weight = rows_[r].values[static_cast<std::size_t>(at_ - rows_[r].first)];
+    const float weight = rows_[r].values[at_ - rows_[r].first];
     float* out = result_.data() + r * row_.size();
     for (std::size_t i = 0; i < row_.size(); ++i) out[i] += weight * row_[i];
   }

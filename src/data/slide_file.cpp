@@ -40,7 +40,7 @@ class OpenSlideFile final : public SlideFile {
 
   void read_rgb(Interval rows, Interval columns, std::uint8_t* out) const override {
     const std::int64_t count = rows.size() * columns.size();
-    std::vector<std::uint32_t> pixels(static_cast<std::size_t>(count));
+    std::vector<std::uint32_t> pixels(count);
     // OpenSlide takes the corner in the coordinates of level 0.
     ::openslide_read_region(slide_, pixels.data(), static_cast<std::int64_t>(static_cast<double>(columns.lo) * downsample_),
                             static_cast<std::int64_t>(static_cast<double>(rows.lo) * downsample_), level_, columns.size(),

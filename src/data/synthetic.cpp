@@ -20,8 +20,6 @@ constexpr std::int64_t kCycle = 6;        // tokens until a sequence repeats
 constexpr std::int64_t kMostTokens = 64;  // that cycles are made of
 constexpr double kTokenNoise = 0.1;       // the share of tokens that are noise
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // A sample's value as [planes][rows][columns], whatever its rank.
 struct Layout {
   std::int64_t planes = 1;
@@ -54,10 +52,10 @@ struct Pattern {
   static std::vector<float> wave(const RandomStream& stream, std::int64_t index, std::int64_t length) {
     const auto frequency = std::floor(stream.uniform(static_cast<std::uint64_t>(index)) * kFrequencies);
     const double phase = stream.uniform(static_cast<std::uint64_t>(index + 1));
-    std::vector<float> values(static_cast<std::size_t>(length));
+    std::vector<float> values(length);
     for (std::int64_t i = 0; i < length; ++i) {
       const double turn = frequency * static_cast<double>(i) / static_cast<double>(length) + phase;
-      values[static_cast<std::size_t>(i)] = static_cast<float>(std::cos(2 * std::numbers::pi * turn));
+      values[i] = static_cast<float>(std::cos(2 * std::numbers::pi * turn));
     }
     return values;
   }
@@ -147,7 +145,7 @@ class SyntheticSample final : public Sample {
     const std::int64_t levels = std::min(task_.spec.classes, kMostLevels);
     const Pattern pattern(task_.of_class("x.class", class_), 0, layout);
     integers(window, out, [&](std::int64_t i) {
-      const float height = pattern.by_row[at(i / layout.columns)] * pattern.by_column[at(i % layout.columns)];
+      const float height = pattern.by_row[i / layout.columns] * pattern.by_column[i % layout.columns];
       return std::clamp<std::int64_t>(static_cast<std::int64_t>((height + 1) / 2 * static_cast<float>(levels)), 0, levels - 1);
     });
   }
@@ -173,13 +171,13 @@ class SyntheticSample final : public Sample {
         plane = of_row;
         pattern = std::make_unique<Pattern>(shape_of_class, plane, layout);
       }
-      const float row = pattern->by_row[at(offset / layout.columns % layout.rows)];
+      const float row = pattern->by_row[offset / layout.columns % layout.rows];
       const float* columns = pattern->by_column.data() + offset % layout.columns;
       std::array<std::uint32_t, 4> words{};
       for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t element = offset + i;
         if (i == 0 || element % 4 == 0) words = noise.block(first_block + static_cast<std::uint64_t>(element / 4));
-        const float unit = static_cast<float>(words[at(element % 4)]) * 0x1p-31F - 1;
+        const float unit = static_cast<float>(words[element % 4]) * 0x1p-31F - 1;
         *out++ = static_cast<T>(row * columns[i] + static_cast<float>(kNoise) * unit);
       }
     });

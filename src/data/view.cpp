@@ -92,8 +92,8 @@ View draw_view(const Dims& sample_extents, const Dims& extents, const Augment& a
     const std::int64_t room = own - view.extents[d];
     const std::int64_t overhang = room > 0 ? 0 : view.extents[d] / kOverhang;
     if (augment.crop && extents[d] != 0 && d < 3)
-      view.origin[d] = std::min<std::int64_t>(room, 0) - overhang +
-                       scaled(words[static_cast<std::size_t>(d + 1)], (room < 0 ? -room : room) + 2 * overhang + 1);
+      view.origin[d] =
+          std::min<std::int64_t>(room, 0) - overhang + scaled(words[d + 1], (room < 0 ? -room : room) + 2 * overhang + 1);
     else
       view.origin[d] = room < 0 ? -(-room / 2) : room / 2;
   }

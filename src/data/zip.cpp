@@ -44,7 +44,7 @@ Bytes read_at(const InputFile& file, std::int64_t offset, std::int64_t count, st
   if (count < 0 || offset < 0 || count > file.size() - offset)
     user_error("{}: damaged or truncated: {} of {} bytes at offset {} lies outside the file's {} bytes", file.path(), what, count,
                offset, file.size());
-  Bytes bytes(static_cast<std::size_t>(count));
+  Bytes bytes(count);
   file.read(offset, bytes, what);
   return bytes;
 }
@@ -167,7 +167,7 @@ std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
   if (!sizes_fit) user_error("{}: {} is damaged: {} bytes cannot unpack to {}", path(), what, member.packed_bytes, member.bytes);
   Bytes bytes;
   if (member.deflated) {
-    bytes.resize(static_cast<std::size_t>(member.bytes));
+    bytes.resize(member.bytes);
     if (!inflate_all(packed, bytes)) user_error("{}: {} is damaged: it does not unpack to {} bytes", path(), what, member.bytes);
   } else {
     bytes = std::move(packed);

@@ -45,7 +45,7 @@ class Evaluation final : public EvaluationContext {
   }
 
   void replace(int output, ValueId by) override {
-    const ValueId original = forward_.op(op_).outputs.at(static_cast<std::size_t>(output));
+    const ValueId original = forward_.op(op_).outputs.at(output);
     OUTSIZE_CHECK(forward_.value(original).type == made_.value(by).type);
     stands_for_[original] = by;
   }

@@ -96,8 +96,8 @@ void check_input_count(const OpDef& def, std::size_t count) {
 void check_planar(const OpSite& site) {
   for (int i = 0; i < site.inputs(); ++i)
     if (site.in(i).format == Format::planar && !site.op.def->takes_planar(site, i))
-      user_error("takes no planar map; write {} without its format, found {}",
-                 site.graph.value(site.op.inputs[static_cast<std::size_t>(i)]).name, to_string(site.in(i)));
+      user_error("takes no planar map; write {} without its format, found {}", site.graph.value(site.op.inputs[i]).name,
+                 to_string(site.in(i)));
 }
 
 std::string default_output_name(const Op& op, std::size_t output) {
@@ -166,12 +166,12 @@ OpId Graph::add_op(std::string op_name, const OpDef& def, std::vector<ValueId> i
     };
     op.updates = def.updates(site);
     for (const InPlacePair& pair : op.updates) {
-      const ValueId replaced = op.inputs.at(static_cast<std::size_t>(pair.input));
+      const ValueId replaced = op.inputs.at(pair.input);
       const Value& old = value(replaced);
       if (!old.persistent())
         user_error("input {} must be a parameter or state, because the op replaces it; found {} '{}'", pair.input,
                    name_of(old.role), old.name);
-      Value& next = made.at(static_cast<std::size_t>(pair.output));
+      Value& next = made.at(pair.output);
       next.role = old.role;
       next.version_of = old.version_of ? old.version_of : replaced;
       name_by_default(next, old.name + ".next");
@@ -199,7 +199,7 @@ OpId Graph::add_op(std::string op_name, const OpDef& def, std::vector<ValueId> i
   op_names_.emplace(op.name, id);
   const Op& added = ops_.emplace_back(std::move(op));
   for (int i = 0; i < static_cast<int>(added.outputs.size()); ++i) {
-    Value& output = value(added.outputs[static_cast<std::size_t>(i)]);
+    Value& output = value(added.outputs[i]);
     if (!output.version_of) output.role = def.output_role({*this, added}, i);
   }
   return id;

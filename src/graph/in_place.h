@@ -14,7 +14,7 @@ InPlacePairs in_place_pairs(const OpSite& site, const May& may) {
   InPlacePairs chosen;
   const auto consider = [&](const InPlacePair& pair) {
     const auto meets = [&](const InPlacePair& other) { return other.output == pair.output || other.input == pair.input; };
-    const ValueId input = site.op.inputs[static_cast<std::size_t>(pair.input)];
+    const ValueId input = site.op.inputs[pair.input];
     if (std::ranges::any_of(chosen, meets) || std::ranges::count(site.op.inputs, input) > 1 || !may(pair)) return;
     chosen.push_back(pair);
   };

@@ -136,7 +136,7 @@ const std::string kCorrect = "evaluation.correct", kCorrect5 = "evaluation.corre
 ValueId logits_of(const Graph& graph, ValueId labels) {
   for (OpId id : graph.value(labels).consumers) {
     const Op& reader = graph.op(id);
-    if (const int logits = reader.def->logits_input(); logits >= 0) return reader.inputs[static_cast<std::size_t>(logits)];
+    if (const int logits = reader.def->logits_input(); logits >= 0) return reader.inputs[logits];
   }
   return {};
 }

@@ -28,14 +28,13 @@ StoredAxes stored_axes(const StorageRule& rule, Format format, const Dims& box_s
   StoredAxes axes;
   if (stored_channels_last(rule, format, box_shape.rank())) {
     axes.count = box_shape.rank();
-    for (int i = 0; i < axes.count; ++i) axes.extent[static_cast<std::size_t>(i)] = box_shape[dimension_of(i, axes.count)];
+    for (int i = 0; i < axes.count; ++i) axes.extent[i] = box_shape[dimension_of(i, axes.count)];
     return axes;
   }
   const bool blocked = is_blocked(rule, format, box_shape.rank());
   for (int i = 0; i < box_shape.rank(); ++i)
-    axes.extent[static_cast<std::size_t>(axes.count++)] =
-        blocked && i == kChannels ? blocks_of(box_shape[i], rule.channel_block) : box_shape[i];
-  if (blocked) axes.extent[static_cast<std::size_t>(axes.count++)] = rule.channel_block;
+    axes.extent[axes.count++] = blocked && i == kChannels ? blocks_of(box_shape[i], rule.channel_block) : box_shape[i];
+  if (blocked) axes.extent[axes.count++] = rule.channel_block;
   return axes;
 }
 
@@ -44,7 +43,7 @@ StoredAxes stored_axes(const StorageRule& rule, Format format, const Dims& box_s
 std::int64_t stored_elements(const StorageRule& rule, Format format, const Dims& box_shape) {
   const StoredAxes axes = stored_axes(rule, format, box_shape);
   std::int64_t elements = 1;
-  for (int i = 0; i < axes.count; ++i) elements *= axes.extent[static_cast<std::size_t>(i)];
+  for (int i = 0; i < axes.count; ++i) elements *= axes.extent[i];
   return elements;
 }
 

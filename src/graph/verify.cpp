@@ -115,8 +115,8 @@ class Verifier {
     if (updates.empty() == (op.phase == Phase::update))
       fail(op, "has phase {} but replaces {} values", name_of(op.phase), updates.size());
     for (const InPlacePair& pair : updates) {
-      const ValueId old_id = op.inputs.at(static_cast<std::size_t>(pair.input));
-      const ValueId next_id = op.outputs.at(static_cast<std::size_t>(pair.output));
+      const ValueId old_id = op.inputs.at(pair.input);
+      const ValueId next_id = op.outputs.at(pair.output);
       const Value& old = graph_.value(old_id);
       const Value& next = graph_.value(next_id);
       if (old.version_of.valid())

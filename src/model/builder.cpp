@@ -180,10 +180,10 @@ std::vector<ValueId> ModelBuilder::split(const std::string& name, ValueId x, std
 }
 
 ValueId ModelBuilder::slice(const std::string& name, ValueId x, int axis, std::int64_t from, std::int64_t to) {
-  std::vector<std::int64_t> start(static_cast<std::size_t>(shape(x).rank()), 0);
+  std::vector<std::int64_t> start(shape(x).rank(), 0);
   std::vector<std::int64_t> end(shape(x).begin(), shape(x).end());
-  start[static_cast<std::size_t>(axis)] = from;
-  end[static_cast<std::size_t>(axis)] = to;
+  start[axis] = from;
+  end[axis] = to;
   return emit(name, "slice", {x}, {{"start", std::move(start)}, {"end", std::move(end)}});
 }
 

@@ -48,7 +48,7 @@ Graph build_densenet(std::string_view name, const ModelOptions& options) {
   for (int stage = 0; stage < 4; ++stage) {
     const std::string block = fmt::format("features.denseblock{}", stage + 1);
     // Every layer reads all that came before it in the block. Each concatenation takes the one before and adds to it.
-    for (int i = 0; i < variant.blocks[static_cast<std::size_t>(stage)]; ++i) {
+    for (int i = 0; i < variant.blocks[stage]; ++i) {
       const std::string layer = fmt::format("{}.denselayer{}", block, i + 1);
       x = builder.concat(layer + ".concat", {x, dense_layer(builder, layer, x, growth)});
     }

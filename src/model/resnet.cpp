@@ -72,7 +72,7 @@ Graph build_resnet(std::string_view name, const ModelOptions& options) {
   x = builder.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
   for (int stage = 0; stage < 4; ++stage) {
     const std::int64_t doubled = std::int64_t{1} << stage;
-    for (int i = 0; i < variant.blocks[static_cast<std::size_t>(stage)]; ++i) {
+    for (int i = 0; i < variant.blocks[stage]; ++i) {
       const Block block{.builder = builder,
                         .name = fmt::format("layer{}.{}", stage + 1, i),
                         .inner = options.channels(variant.inner * doubled),

@@ -43,7 +43,7 @@ Graph build_unet(std::string_view name, const ModelOptions& options) {
     // 3-D: the transposed convolution keeps its channels; 2-D: it halves them.
     const std::int64_t up_channels = volume ? builder.shape(x)[1] : channels;
     x = builder.conv_transpose(fmt::format("up{}", level), x, up_channels, {.kernel = 2, .stride = 2});
-    x = builder.concat(fmt::format("concat{}", level), {levels_out[static_cast<std::size_t>(level)], x});
+    x = builder.concat(fmt::format("concat{}", level), {levels_out[level], x});
     x = double_conv(builder, fmt::format("merge{}", level), x, channels, channels);
   }
   return builder.classify(builder.conv("head", x, options.classes, {.kernel = 1}, true));

@@ -25,11 +25,11 @@ bool disjoint(const Box& a, const Box& b) {
 // The items in the order of their keys, which are instructions of a program of `count`; equal keys keep their order.
 template <class Key>
 std::vector<std::size_t> sorted_by(const std::vector<std::size_t>& items, std::int32_t count, Key key) {
-  std::vector<std::size_t> begins(static_cast<std::size_t>(count) + 2, 0);
-  for (const std::size_t item : items) ++begins[static_cast<std::size_t>(key(item)) + 1];
+  std::vector<std::size_t> begins(count + 2, 0);
+  for (const std::size_t item : items) ++begins[key(item) + 1];
   for (std::size_t i = 1; i < begins.size(); ++i) begins[i] += begins[i - 1];
   std::vector<std::size_t> sorted(items.size());
-  for (const std::size_t item : items) sorted[begins[static_cast<std::size_t>(key(item))]++] = item;
+  for (const std::size_t item : items) sorted[begins[key(item)]++] = item;
   return sorted;
 }
 
@@ -197,7 +197,7 @@ class ProgramChecker {
   }
 
   void visit(std::int32_t index, std::int64_t iteration) {
-    const Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
+    const Instruction& instruction = program_.instructions[index];
     order_.issue(instruction.lane);
     moment_.instruction = index;
     moment_.iteration = iteration;
@@ -237,7 +237,7 @@ class ProgramChecker {
           (holds.moves() && holds.step.rank() != holds.start.rank()))
         fail("{} takes {} {} of {}, which is {}", here(), label_of(graph_, piece), to_string(box.start), to_string(holds.start),
              to_string(type_of(graph_, piece)));
-      const bool zero = program_.instructions[static_cast<std::size_t>(moment_.instruction)].action == Action::zero;
+      const bool zero = program_.instructions[moment_.instruction].action == Action::zero;
       const Access access{operand.piece, &holds, zero ? &holds : &box};
       const bool empty = access.box->start.empty();
       if (!empty) check_access(piece, access);

@@ -350,7 +350,7 @@ void Contents::fail_order(const Moment& moment, Lane lane, std::int64_t ordinal,
     const std::int64_t count = looping ? program_.loops[loop].count : 1;
     for (std::int64_t iteration = 0; iteration < count; ++iteration)
       for (std::int32_t k = i; k < end; ++k) {
-        if (program_.instructions[static_cast<std::size_t>(k)].lane != lane || ++issued != ordinal) continue;
+        if (program_.instructions[k].lane != lane || ++issued != ordinal) continue;
         const std::string same = mine == theirs ? "" : fmt::format(" in the bytes of {}", label(theirs));
         internal_error("program {}: {} {} {}{}, but nothing makes it wait for {}: it needs {} >= {}", program_.name,
                        describe(moment), what, label(mine), same, describe(k, iteration), name_of(lane), ordinal);
@@ -367,7 +367,7 @@ std::string Contents::describe(const Moment& moment) const {
 }
 
 std::string Contents::describe(std::int32_t index, std::int64_t iteration) const {
-  const Instruction& instruction = program_.instructions[static_cast<std::size_t>(index)];
+  const Instruction& instruction = program_.instructions[index];
   std::string text = fmt::format("instruction {} ({}", index, name_of(instruction.action));
   if (instruction.op) text += " " + graph_.op(instruction.op).name;
   text += fmt::format(" on {}", name_of(instruction.lane));

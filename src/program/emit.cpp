@@ -127,12 +127,12 @@ void Emitter::run(const RunStep& step) {
       user_error("plan: {} is streamed, so op {} can make it only inside a pass", graph_.value(output).name, op.name);
     PieceId piece;
     for (const InPlacePair& update : op.updates)
-      if (update.output == static_cast<int>(o)) piece = place(op.inputs[static_cast<std::size_t>(update.input)]).device;
+      if (update.output == static_cast<int>(o)) piece = place(op.inputs[update.input]).device;
     if (!piece) piece = new_whole_piece(output, Tier::device);
     place(output).device = piece;
     instruction.writes.push_back(whole_operand(piece, output));
   }
-  if (op.def->has_owned_terms(site)) instruction.owned = instruction.reads[static_cast<std::size_t>(op.def->push_driver(site))].box;
+  if (op.def->has_owned_terms(site)) instruction.owned = instruction.reads[op.def->push_driver(site)].box;
   append(std::move(instruction));
 }
 
@@ -155,9 +155,8 @@ void Emitter::run_on_host(const RunStep& step) {
     Operand made;
     for (const InPlacePair& update : op.updates) {
       if (update.output != static_cast<int>(o)) continue;
-      const auto input = static_cast<std::size_t>(update.input);
-      made = instruction.reads[input];
-      place(output).lower = place(op.inputs[input]).lower;
+      made = instruction.reads[update.input];
+      place(output).lower = place(op.inputs[update.input]).lower;
       if (made.piece != place(output).lower) to_disk.emplace_back(made, whole_operand(place(output).lower, output));
     }
     if (!made.piece) {
@@ -232,7 +231,7 @@ void Emitter::finish() {
   // A piece that lives outside a loop and is touched inside it lives through the whole loop.
   for (const Loop& loop : program_.loops) {
     for (std::int32_t i = loop.begin; i < loop.end; ++i) {
-      const Instruction& instruction = program_.instructions[static_cast<std::size_t>(i)];
+      const Instruction& instruction = program_.instructions[i];
       const auto through = [&](const Operand& operand) {
         Piece& piece = program_.piece(operand.piece);
         if (piece.first >= loop.begin && piece.last < loop.end) return;

@@ -33,12 +33,8 @@ void share_in_place(const Graph& graph, Program& program) {
     if (instruction.action != Action::kernel) continue;
     if (std::ranges::all_of(instruction.writes, [&](const Operand& write) { return program.piece(write.piece).persistent; }))
       continue;
-    const auto from = [&](const InPlacePair& pair) -> const Operand& {
-      return instruction.reads[static_cast<std::size_t>(pair.input)];
-    };
-    const auto to = [&](const InPlacePair& pair) -> const Operand& {
-      return instruction.writes[static_cast<std::size_t>(pair.output)];
-    };
+    const auto from = [&](const InPlacePair& pair) -> const Operand& { return instruction.reads[pair.input]; };
+    const auto to = [&](const InPlacePair& pair) -> const Operand& { return instruction.writes[pair.output]; };
     const auto may = [&](const InPlacePair& pair) {
       const Operand &read = from(pair), &write = to(pair);
       const Piece &source = program.piece(read.piece), &target = program.piece(write.piece);
@@ -58,8 +54,8 @@ void share_in_place(const Graph& graph, Program& program) {
 std::string at_the_peak(const Graph& graph, const Program& program, std::span<const Lifetime> lifetimes) {
   std::vector<std::int64_t> change(program.instructions.size() + 1, 0);
   for (const Lifetime& life : lifetimes) {
-    change[static_cast<std::size_t>(life.first)] += life.bytes;
-    change[static_cast<std::size_t>(life.last) + 1] -= life.bytes;
+    change[life.first] += life.bytes;
+    change[life.last + 1] -= life.bytes;
   }
   std::int64_t live = 0, most = -1;
   std::size_t peak = 0;

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/table.h"
 
 namespace outsize {
 namespace {
@@ -22,14 +23,12 @@ constexpr std::int64_t kGood = 100;
 constexpr std::int64_t kGoodEnough = 1000;
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-using Offsets = std::vector<std::int64_t>;
-using Order = std::vector<std::int32_t>;
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+using Offsets = Table<std::int64_t>;
+using Order = Table<std::int32_t>;
 
 bool share_time(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-Order as_given(std::size_t n) {
+Order as_given(std::int64_t n) {
   Order order(n);
   std::iota(order.begin(), order.end(), 0);
   return order;
@@ -37,15 +36,15 @@ Order as_given(std::size_t n) {
 
 // 0 … n-1, sorted by `key` ascending; equal keys keep their order.
 template <class Key>
-Order sorted_by(std::size_t n, Key key) {
+Order sorted_by(std::int64_t n, Key key) {
   Order order = as_given(n);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return key(at(a)) < key(at(b)); });
+  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
   return order;
 }
 
 // The instants of lifetimes, numbered 0 … count - 1: those of a program, which are dense, by subtraction, others by their order.
 struct Instants {
-  std::vector<std::int32_t> first, last;
+  Table<std::int32_t> first, last;
   std::int32_t count = 0;
 };
 
@@ -66,8 +65,8 @@ Instants instants_of(std::span<const Lifetime> lifetimes) {
       instants.last.push_back(static_cast<std::int32_t>(number(lifetime.last)));
     }
   };
-  constexpr std::size_t kDense = 16;  // instants a lifetime
-  if (at(end - begin) < kDense * lifetimes.size()) {
+  constexpr std::int64_t kDense = 16;  // instants a lifetime
+  if (end - begin < kDense * std::ssize(lifetimes)) {
     instants.count = static_cast<std::int32_t>(end - begin + 1);
     number_all([&](std::int64_t instant) { return instant - begin; });
     return instants;
@@ -87,20 +86,20 @@ Instants instants_of(std::span<const Lifetime> lifetimes) {
 // `order`, sorted by an instant of each, 0 … count - 1; equals keep their order.
 template <class Instant>
 Order sorted_by_instant(const Order& order, std::int32_t count, Instant instant) {
-  std::vector<std::int32_t> begins(at(count) + 1, 0);
-  for (const std::int32_t i : order) ++begins[at(instant(at(i))) + 1];
+  Table<std::int32_t> begins(count + 1, 0);
+  for (const std::int32_t i : order) ++begins[instant(i) + 1];
   std::partial_sum(begins.begin(), begins.end(), begins.begin());
   Order sorted(order.size());
-  for (const std::int32_t i : order) sorted[at(begins[at(instant(at(i)))]++)] = i;
+  for (const std::int32_t i : order) sorted[begins[instant(i)]++] = i;
   return sorted;
 }
 
 std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes, const Instants& instants) {
-  std::vector<std::int64_t> change(at(instants.count) + 1, 0);
-  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+  Table<std::int64_t> change(instants.count + 1, 0);
+  for (std::int64_t i = 0; i < std::ssize(lifetimes); ++i) {
     const std::int64_t bytes = align_up(lifetimes[i].bytes, kAlignment);
-    change[at(instants.first[i])] += bytes;
-    change[at(instants.last[i]) + 1] -= bytes;
+    change[instants.first[i]] += bytes;
+    change[instants.last[i] + 1] -= bytes;
   }
   std::int64_t sum = 0;
   std::int64_t largest = 0;
@@ -110,7 +109,7 @@ std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes, const Instant
 
 std::int64_t top_of(std::span<const Lifetime> blocks, const Offsets& offsets) {
   std::int64_t top = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) top = std::max(top, offsets[i] + blocks[i].bytes);
+  for (std::int64_t i = 0; i < std::ssize(blocks); ++i) top = std::max(top, offsets[i] + blocks[i].bytes);
   return top;
 }
 
@@ -197,27 +196,26 @@ enum class First : std::uint8_t { longest, largest };
 Offsets best_fit_in_time(std::span<const Lifetime> blocks, const Instants& instants, Time time, First first) {
   const std::int32_t end = instants.count - 1;
   const bool reversed = time == Time::reversed;
-  const auto begins = [&](std::size_t i) { return reversed ? end - instants.last[i] : instants.first[i]; };
-  const auto ends = [&](std::size_t i) { return reversed ? end - instants.first[i] : instants.last[i]; };
+  const auto begins = [&](std::int64_t i) { return reversed ? end - instants.last[i] : instants.first[i]; };
+  const auto ends = [&](std::int64_t i) { return reversed ? end - instants.first[i] : instants.last[i]; };
   Order order = first == First::largest
-                    ? sorted_by(blocks.size(), [&](std::size_t i) { return -blocks[i].bytes; })
-                    : sorted_by_instant(as_given(blocks.size()), instants.count, [&](std::size_t i) { return end - ends(i); });
+                    ? sorted_by(blocks.size(), [&](std::int64_t i) { return -blocks[i].bytes; })
+                    : sorted_by_instant(as_given(blocks.size()), instants.count, [&](std::int64_t i) { return end - ends(i); });
   order = sorted_by_instant(order, instants.count, begins);
 
   Offsets offsets(blocks.size());
   FreeList free;
   constexpr std::int32_t kNone = -1;
   // The live blocks that end at an instant, as a list: by instant the first of them, by block the one after it.
-  std::vector<std::int32_t> ending(at(instants.count), kNone);
-  std::vector<std::int32_t> next(blocks.size(), kNone);
+  Table<std::int32_t> ending(instants.count, kNone);
+  Table<std::int32_t> next(blocks.size(), kNone);
   std::int32_t now = 0;
   for (const std::int32_t index : order) {
-    const std::size_t i = at(index);
+    const std::int64_t i = index;
     for (; now < begins(i); ++now)
-      for (std::int32_t gone = ending[at(now)]; gone != kNone; gone = next[at(gone)])
-        free.give(offsets[at(gone)], blocks[at(gone)].bytes);
+      for (std::int32_t gone = ending[now]; gone != kNone; gone = next[gone]) free.give(offsets[gone], blocks[gone].bytes);
     offsets[i] = free.take(blocks[i].bytes);
-    next[i] = std::exchange(ending[at(ends(i))], index);
+    next[i] = std::exchange(ending[ends(i)], index);
   }
   return offsets;
 }
@@ -238,13 +236,13 @@ class FirstFit {
     long_.clear();
     for (std::vector<Placed>& span : spans_) span.clear();
     for (const std::int32_t index : order) {
-      Placed block{0, blocks_[at(index)].bytes, instants_.first[at(index)], instants_.last[at(index)]};
+      Placed block{0, blocks_[index].bytes, instants_.first[index], instants_.last[index]};
       const std::int32_t span = block.first / width_;
       const bool within = span == block.last / width_;
-      std::vector<Placed>& mine = within ? spans_[at(span)] : long_;
+      std::vector<Placed>& mine = within ? spans_[span] : long_;
       lift(block, within ? mine : all_, within ? std::span<const Placed>(long_) : std::span<const Placed>());
       if (block.end > limit) return false;
-      offsets[at(index)] = block.begin;
+      offsets[index] = block.begin;
       insert(mine, block);
       insert(all_, block);
     }
@@ -298,11 +296,11 @@ struct Candidate {
 void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, std::int64_t bound, std::int64_t enough,
              std::int64_t starts) {
   std::mt19937_64 random(blocks.size());  // seeded by the problem: the same answer every time
-  const auto below = [&](std::size_t n) { return static_cast<std::int64_t>(random() % n); };
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
   constexpr int kTries = 20;
 
   Offsets offsets(blocks.size());
-  std::vector<std::int64_t> at_top;
+  Table<std::int64_t> at_top;
   const std::int64_t start = fit.looks();
   const auto worth_it = [&] {
     const bool good = best.top <= bound + bound / kGood;
@@ -310,17 +308,17 @@ void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, s
   };
   while (worth_it()) {
     at_top.clear();
-    for (std::size_t k = 0; k < best.order.size(); ++k) {
-      const std::size_t i = at(best.order[k]);
-      if (best.offsets[i] + blocks[i].bytes == best.top) at_top.push_back(static_cast<std::int64_t>(k));
+    for (std::int64_t k = 0; k < best.order.size(); ++k) {
+      const std::int64_t i = best.order[k];
+      if (best.offsets[i] + blocks[i].bytes == best.top) at_top.push_back(k);
     }
-    std::int64_t from = at_top[at(below(at_top.size()))];
-    std::int64_t to = below(at(from) + 1);
+    std::int64_t from = at_top[below(at_top.size())];
+    std::int64_t to = below(from + 1);
     if (random() % 2 == 0) {
-      const Lifetime& top = blocks[at(best.order[at(from)])];
+      const Lifetime& top = blocks[best.order[from]];
       for (int tries = 0; tries < kTries; ++tries) {
         const std::int64_t other = below(blocks.size());
-        if (!share_time(top, blocks[at(best.order[at(other)])])) continue;
+        if (!share_time(top, blocks[best.order[other]])) continue;
         from = other;
         to = below(blocks.size());
         break;
@@ -343,12 +341,12 @@ void improve(std::span<const Lifetime> blocks, FirstFit& fit, Candidate& best, s
 
 // The lowest packing of blocks whose bytes are positive multiples of the alignment, or the first that is as low as wanted.
 Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
-  const std::size_t n = blocks.size();
+  const std::int64_t n = std::ssize(blocks);
   const Instants instants = instants_of(blocks);
   const std::int64_t bound = largest_live_sum(blocks, instants);
   const std::int64_t enough = std::max(wanted, bound + bound / kGoodEnough);
 
-  std::vector<Candidate> candidates;
+  Table<Candidate> candidates;
   const auto consider = [&](Offsets offsets) {
     const std::int64_t top = top_of(blocks, offsets);
     candidates.push_back({{}, std::move(offsets), top});
@@ -368,13 +366,12 @@ Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
     fit.place(sorted_by(n, key), kUnlimited, offsets);
     return consider(std::move(offsets));
   };
-  const auto duration = [&](std::size_t i) { return blocks[i].last - blocks[i].first + 1; };
-  const auto largest = [&](std::size_t i) { return std::pair(-blocks[i].bytes, -duration(i)); };
-  const auto area = [&](std::size_t i) {
+  const auto duration = [&](std::int64_t i) { return blocks[i].last - blocks[i].first + 1; };
+  const auto largest = [&](std::int64_t i) { return std::pair(-blocks[i].bytes, -duration(i)); };
+  const auto area = [&](std::int64_t i) {
     return -static_cast<double>(blocks[i].bytes) * std::sqrt(static_cast<double>(duration(i)));
   };
-  const auto count = static_cast<std::int64_t>(n);
-  const bool few = count * count / 2 <= kLooks;
+  const bool few = n * n / 2 <= kLooks;
   if (fits_in_time(First::longest) || (few && fits_first(largest)) || fits_in_time(First::largest) || !few || fits_first(area))
     return lowest()->offsets;
 
@@ -383,8 +380,8 @@ Offsets pack_blocks(std::span<const Lifetime> blocks, std::int64_t wanted) {
   constexpr int kStarts = 3;
   candidates.resize(kStarts);
   for (int start = 0; start < kStarts; ++start) {
-    Candidate& candidate = candidates[at(start)];
-    candidate.order = sorted_by(n, [&](std::size_t i) { return candidate.offsets[i]; });
+    Candidate& candidate = candidates[start];
+    candidate.order = sorted_by(n, [&](std::int64_t i) { return candidate.offsets[i]; });
     OUTSIZE_CHECK(fit.place(candidate.order, candidate.top, candidate.offsets));
     candidate.top = top_of(blocks, candidate.offsets);
     improve(blocks, fit, candidate, bound, enough, kStarts);
@@ -413,8 +410,8 @@ Packing pack(std::span<const Lifetime> lifetimes, std::int64_t enough) {
   // What lives throughout leaves no choice: it lies at the bottom, in the given order.
   std::int64_t base = 0;
   std::vector<Lifetime> blocks;
-  std::vector<std::size_t> origin;
-  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+  Table<std::int64_t> origin;
+  for (std::int64_t i = 0; i < std::ssize(lifetimes); ++i) {
     const Lifetime& lifetime = lifetimes[i];
     const std::int64_t bytes = align_up(lifetime.bytes, kAlignment);
     if (bytes == 0) continue;
@@ -428,9 +425,10 @@ Packing pack(std::span<const Lifetime> lifetimes, std::int64_t enough) {
   }
   if (!blocks.empty()) {
     const Offsets offsets = pack_blocks(blocks, enough - base);
-    for (std::size_t k = 0; k < blocks.size(); ++k) packing.offsets[origin[k]] = base + offsets[k];
+    for (std::int64_t k = 0; k < std::ssize(blocks); ++k) packing.offsets[origin[k]] = base + offsets[k];
   }
-  for (std::size_t i = 0; i < lifetimes.size(); ++i) packing.peak = std::max(packing.peak, packing.offsets[i] + lifetimes[i].bytes);
+  for (std::int64_t i = 0; i < std::ssize(lifetimes); ++i)
+    packing.peak = std::max(packing.peak, packing.offsets[i] + lifetimes[i].bytes);
   return packing;
 }
 

@@ -103,8 +103,8 @@ struct Program {
   std::int64_t live_bytes = 0;          // the largest sum of live device bytes at any instruction
   ByTier<std::int64_t> persistent_end;  // where the persistent values of the run end
 
-  const Piece& piece(PieceId id) const { return pieces[static_cast<std::size_t>(id.index)]; }
-  Piece& piece(PieceId id) { return pieces[static_cast<std::size_t>(id.index)]; }
+  const Piece& piece(PieceId id) const { return pieces[id.index]; }
+  Piece& piece(PieceId id) { return pieces[id.index]; }
   // Whether it takes over the bytes of another part by part.
   bool replaces_parts(const Piece& taker) const { return taker.shares && taker.first < piece(taker.shares).last; }
   // The operand that takes `box` of a piece that holds `holds`.

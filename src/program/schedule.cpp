@@ -9,7 +9,7 @@ void append(Schedule& schedule, const Program& program, std::int32_t begin, std:
   const std::int64_t step = loop < 0 ? 0 : end - begin;
   std::array<LaneSegment, kLanes> segments;
   for (std::int32_t i = begin; i < end; ++i) {
-    segments[index_of(program.instructions[static_cast<std::size_t>(i)].lane)].instructions.push_back(i);
+    segments[index_of(program.instructions[i].lane)].instructions.push_back(i);
     schedule.first_event.push_back(schedule.events + i - begin);
     schedule.event_step.push_back(step);
     schedule.loop.push_back(loop);
@@ -26,7 +26,7 @@ void append(Schedule& schedule, const Program& program, std::int32_t begin, std:
 void check_waits(const Program& program, const Schedule& schedule) {
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const std::int32_t loop = schedule.loop[i];
-    const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
+    const std::int64_t last = loop < 0 ? 0 : program.loops[loop].count - 1;
     for (const Wait& wait : program.instructions[i].waits) {
       const std::int64_t most = std::max(target_of(wait, 0), target_of(wait, last));
       if (most > schedule.totals[index_of(wait.lane)])
@@ -71,16 +71,15 @@ std::vector<Awaited> find_awaited(const Program& program, const Schedule& schedu
     if (count <= 0) return;
     const std::vector<std::int64_t>& begin = begins[index_of(lane)];
     const auto found = std::ranges::upper_bound(begin, count - 1) - begin.begin() - 1;
-    const std::vector<std::int32_t>& instructions = schedule.lanes[index_of(lane)][static_cast<std::size_t>(found)].instructions;
-    const std::int64_t place =
-        (count - 1 - begin[static_cast<std::size_t>(found)]) % static_cast<std::int64_t>(instructions.size());
-    Awaited& is = awaited[static_cast<std::size_t>(instructions[static_cast<std::size_t>(place)])];
+    const std::vector<std::int32_t>& instructions = schedule.lanes[index_of(lane)][found].instructions;
+    const std::int64_t place = (count - 1 - begin[found]) % static_cast<std::int64_t>(instructions.size());
+    Awaited& is = awaited[instructions[place]];
     is = std::max(is, by);
   };
   for (std::size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     const std::int32_t loop = schedule.loop[i];
-    const std::int64_t last = loop < 0 ? 0 : program.loops[static_cast<std::size_t>(loop)].count - 1;
+    const std::int64_t last = loop < 0 ? 0 : program.loops[loop].count - 1;
     const Awaited by = of_device(instruction.lane) ? Awaited::by_device : Awaited::by_host;
     for (const Wait& wait : instruction.waits) {
       if (!of_device(wait.lane) || wait.lane == instruction.lane) continue;
@@ -94,7 +93,7 @@ std::vector<Awaited> find_awaited(const Program& program, const Schedule& schedu
 }
 
 std::string describe(const Graph& graph, const Program& program, std::int32_t instruction) {
-  const Instruction& it = program.instructions[static_cast<std::size_t>(instruction)];
+  const Instruction& it = program.instructions[instruction];
   const std::string op = it.op ? fmt::format(", op {}", graph.op(it.op).name) : "";
   return fmt::format("instruction {} ({}{})", instruction, name_of(it.action), op);
 }

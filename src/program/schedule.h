@@ -23,8 +23,7 @@ struct Schedule {
   std::int64_t events = 0;
 
   std::int64_t event(std::int32_t instruction, std::int64_t iteration) const {
-    const auto i = static_cast<std::size_t>(instruction);
-    return first_event[i] + event_step[i] * iteration;
+    return first_event[instruction] + event_step[instruction] * iteration;
   }
 };
 

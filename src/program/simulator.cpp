@@ -62,7 +62,7 @@ class Simulation {
   Simulation(const Graph& graph, const Program& program, const Profile& profile)
       : program_(program), device_(profile.device), schedule_(make_schedule(program)) {
     for (const Instruction& instruction : program.instructions) seconds_.push_back(duration(graph, program, profile, instruction));
-    trace_.events.resize(static_cast<std::size_t>(schedule_.events));
+    trace_.events.resize(schedule_.events);
   }
 
   Trace run() {
@@ -88,14 +88,12 @@ class Simulation {
   }
   // The lane's next instruction, or the one that runs; it must have one.
   std::int32_t instruction(Lane lane) const { return segment(lane)->instructions[at(lane).position]; }
-  TraceEvent& event(Lane lane) {
-    return trace_.events[static_cast<std::size_t>(schedule_.event(instruction(lane), at(lane).iteration))];
-  }
+  TraceEvent& event(Lane lane) { return trace_.events[schedule_.event(instruction(lane), at(lane).iteration)]; }
 
   // Whether the lane is free, and all that its next instruction waits for is done.
   bool can_start(Lane lane) const {
     if (at(lane).running || segment(lane) == nullptr) return false;
-    for (const Wait& wait : program_.instructions[static_cast<std::size_t>(instruction(lane))].waits)
+    for (const Wait& wait : program_.instructions[instruction(lane)].waits)
       if (at(wait.lane).completed < target_of(wait, at(lane).iteration)) return false;
     return true;
   }
@@ -104,7 +102,7 @@ class Simulation {
     LaneState& state = at(lane);
     state.running = true;
     state.since = now_;
-    state.left = seconds_[static_cast<std::size_t>(instruction(lane))];
+    state.left = seconds_[instruction(lane)];
     state.pace = 1;
     event(lane) = {instruction(lane), state.iteration, lane, now_, now_};
   }

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <map>
 #include <memory_resource>
+
+#include "base/table.h"
 
 namespace outsize {
 
@@ -21,7 +22,7 @@ struct Accesses {
 };
 
 void raise(Ordinals& need, int lane, std::int64_t ordinal) {
-  std::int64_t& at = need[static_cast<std::size_t>(lane)];
+  std::int64_t& at = need[lane];
   at = std::max(at, ordinal);
 }
 
@@ -32,7 +33,7 @@ void depend_on_write(const Accesses& piece, int lane, Ordinals& need) {
 void depend_on_all(const Accesses& piece, int lane, Ordinals& need) {
   depend_on_write(piece, lane, need);
   for (int other = 0; other < kLanes; ++other)
-    if (other != lane) raise(need, other, piece.read[static_cast<std::size_t>(other)]);
+    if (other != lane) raise(need, other, piece.read[other]);
 }
 
 // Who has which bytes of a tier.
@@ -40,7 +41,7 @@ class Owners {
  public:
   // Calls `lose` with every other piece that had some of the bytes.
   template <class Lose>
-  void take(std::int64_t begin, std::int64_t end, std::size_t piece, Lose&& lose) {
+  void take(std::int64_t begin, std::int64_t end, std::int64_t piece, Lose&& lose) {
     auto range = ranges_.lower_bound(begin);
     if (range != ranges_.begin() && std::prev(range)->second.end > begin) --range;
     while (range != ranges_.end() && range->first < end) {
@@ -60,7 +61,7 @@ class Owners {
  private:
   struct Range {
     std::int64_t end;
-    std::size_t piece;
+    std::int64_t piece;
   };
   std::pmr::unsynchronized_pool_resource memory_;
   std::pmr::map<std::int64_t, Range> ranges_{&memory_};  // disjoint, by begin
@@ -70,10 +71,10 @@ class Deriver {
  public:
   explicit Deriver(Program& program)
       : program_(program), pieces_(program.pieces.size()), elder_(program.pieces.size(), kNone), younger_(elder_), owner_(elder_) {
-    for (std::size_t p = 0; p < program.pieces.size(); ++p) {
+    for (std::int64_t p = 0; p < std::ssize(program.pieces); ++p) {
       owner_[p] = p;
       if (!program.replaces_parts(program.pieces[p])) continue;
-      const auto from = static_cast<std::size_t>(program.pieces[p].shares.index);
+      const std::int64_t from = program.pieces[p].shares.index;
       elder_[p] = from;
       younger_[from] = p;
       owner_[p] = owner_[from];
@@ -88,7 +89,7 @@ class Deriver {
         visit(program_.loops[loop]);
         i = program_.loops[loop++].end;
       } else {
-        visit(program_.instructions[static_cast<std::size_t>(i)], nullptr);
+        visit(program_.instructions[i], nullptr);
         ++i;
       }
     }
@@ -106,42 +107,38 @@ class Deriver {
     LoopState state;
     state.start = issued_;
     touched_.clear();
-    for (std::int32_t i = loop.begin; i < loop.end; ++i)
-      ++state.per_iteration[static_cast<std::size_t>(program_.instructions[static_cast<std::size_t>(i)].lane)];
+    for (std::int32_t i = loop.begin; i < loop.end; ++i) ++state.per_iteration[static_cast<int>(program_.instructions[i].lane)];
     for (state.iteration = 0; state.iteration < std::min<std::int64_t>(loop.count, 2); ++state.iteration)
-      for (std::int32_t i = loop.begin; i < loop.end; ++i) visit(program_.instructions[static_cast<std::size_t>(i)], &state);
+      for (std::int32_t i = loop.begin; i < loop.end; ++i) visit(program_.instructions[i], &state);
     if (loop.count <= 2) return;
     const auto move = [&](int lane, std::int64_t ordinal) {
-      const std::size_t l = static_cast<std::size_t>(lane);
-      if (ordinal <= state.start[l]) return ordinal;
-      const std::int64_t iteration = (ordinal - state.start[l] - 1) / state.per_iteration[l];
-      return ordinal + (loop.count - 1 - iteration) * state.per_iteration[l];
+      if (ordinal <= state.start[lane]) return ordinal;
+      const std::int64_t iteration = (ordinal - state.start[lane] - 1) / state.per_iteration[lane];
+      return ordinal + (loop.count - 1 - iteration) * state.per_iteration[lane];
     };
     // Every access of the first two iterations stands for the same one of the last.
-    for (const std::size_t p : touched_) {
+    for (const std::int64_t p : touched_) {
       Accesses& piece = pieces_[p];
       if (piece.writer_lane >= 0) piece.written = move(piece.writer_lane, piece.written);
-      for (int lane = 0; lane < kLanes; ++lane)
-        piece.read[static_cast<std::size_t>(lane)] = move(lane, piece.read[static_cast<std::size_t>(lane)]);
+      for (int lane = 0; lane < kLanes; ++lane) piece.read[lane] = move(lane, piece.read[lane]);
     }
-    for (int lane = 0; lane < kLanes; ++lane)
-      issued_[static_cast<std::size_t>(lane)] += (loop.count - 2) * state.per_iteration[static_cast<std::size_t>(lane)];
+    for (int lane = 0; lane < kLanes; ++lane) issued_[lane] += (loop.count - 2) * state.per_iteration[lane];
   }
 
   void visit(Instruction& instruction, const LoopState* loop) {
     const int lane = static_cast<int>(instruction.lane);
-    const std::int64_t ordinal = ++issued_[static_cast<std::size_t>(lane)];
+    const std::int64_t ordinal = ++issued_[lane];
     Ordinals need{};
     const auto touch = [&](PieceId id, bool write) {
       const Piece& piece = program_.piece(id);
       if (piece.bytes == 0) return;
-      const auto p = static_cast<std::size_t>(id.index);
+      const std::int64_t p = id.index;
       Accesses& accesses = pieces_[p];
       if (loop) touched_.push_back(p);
       // Of those that hold parts of the same bytes the eldest stands for all.
-      if (const std::size_t owner = owner_[p]; !pieces_[owner].owns) {
-        owners_[piece.tier].take(piece.offset, piece.offset + piece.bytes, owner, [&](std::size_t other) {
-          for (std::size_t part = other; part != kNone; part = younger_[part]) depend_on_all(pieces_[part], lane, need);
+      if (const std::int64_t owner = owner_[p]; !pieces_[owner].owns) {
+        owners_[piece.tier].take(piece.offset, piece.offset + piece.bytes, owner, [&](std::int64_t other) {
+          for (std::int64_t part = other; part != kNone; part = younger_[part]) depend_on_all(pieces_[part], lane, need);
           pieces_[other].owns = false;
         });
         pieces_[owner].owns = true;
@@ -155,23 +152,22 @@ class Deriver {
       } else {
         // What takes over its bytes has been written elsewhere in them.
         depend_on_write(accesses, lane, need);
-        accesses.read[static_cast<std::size_t>(lane)] = ordinal;
+        accesses.read[lane] = ordinal;
       }
     };
     for (const Operand& operand : instruction.reads) touch(operand.piece, false);
     for (const Operand& operand : instruction.writes) touch(operand.piece, true);
     if (instruction.workspace) touch(instruction.workspace, true);
-    for (int other = 0; other < kLanes; ++other) add_wait(instruction, lane, other, need[static_cast<std::size_t>(other)], loop);
+    for (int other = 0; other < kLanes; ++other) add_wait(instruction, lane, other, need[other], loop);
   }
 
   void add_wait(Instruction& instruction, int lane, int other, std::int64_t ordinal, const LoopState* loop) {
-    const std::size_t o = static_cast<std::size_t>(other);
-    std::int64_t& known = known_[static_cast<std::size_t>(lane)][o];
+    std::int64_t& known = known_[lane][other];
     if (ordinal <= known) return;
     known = ordinal;
     Wait wait{static_cast<Lane>(other), ordinal, 0};
-    if (loop && ordinal > loop->start[o]) {  // on an instruction of the loop: moves with the iteration
-      wait.per_iteration = loop->per_iteration[o];
+    if (loop && ordinal > loop->start[other]) {  // on an instruction of the loop: moves with the iteration
+      wait.per_iteration = loop->per_iteration[other];
       wait.count -= loop->iteration * wait.per_iteration;
     }
     for (Wait& present : instruction.waits)
@@ -182,15 +178,15 @@ class Deriver {
     instruction.waits.push_back(wait);
   }
 
-  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  static constexpr std::int64_t kNone = -1;
 
   Program& program_;
-  std::vector<Accesses> pieces_;
-  std::vector<std::size_t> elder_;    // by piece: the piece whose bytes it takes over part by part, or kNone
-  std::vector<std::size_t> younger_;  // by piece: the piece that takes over its bytes part by part, or kNone
-  std::vector<std::size_t> owner_;    // by piece: the first of those that take over each other's bytes so; itself where alone
+  Table<Accesses> pieces_;
+  Table<std::int64_t> elder_;    // by piece: the piece whose bytes it takes over part by part, or kNone
+  Table<std::int64_t> younger_;  // by piece: the piece that takes over its bytes part by part, or kNone
+  Table<std::int64_t> owner_;    // by piece: the first of those that take over each other's bytes so; itself where alone
   ByTier<Owners> owners_;
-  std::vector<std::size_t> touched_;  // in the loop at hand
+  Table<std::int64_t> touched_;  // in the loop at hand
   Ordinals issued_{};
   std::array<Ordinals, kLanes> known_{};  // what a lane has already waited for
 };

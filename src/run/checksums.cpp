@@ -19,21 +19,21 @@ template <class Body>
 void for_each_grain(std::int64_t grain, std::int64_t offset, std::span<const std::byte> data, Body&& body) {
   while (!data.empty()) {
     const std::int64_t within = offset % grain, size = std::min(grain - within, static_cast<std::int64_t>(data.size()));
-    body(offset / grain, within == 0, within + size == grain, data.first(static_cast<std::size_t>(size)));
+    body(offset / grain, within == 0, within + size == grain, data.first(size));
     offset += size;
-    data = data.subspan(static_cast<std::size_t>(size));
+    data = data.subspan(size);
   }
 }
 
 }  // namespace
 
-Checksums::Checksums(std::int64_t bytes, std::int64_t grain) : grain_(grain), sums_(static_cast<std::size_t>(bytes / grain)) {
+Checksums::Checksums(std::int64_t bytes, std::int64_t grain) : grain_(grain), sums_(bytes / grain) {
   OUTSIZE_CHECK(bytes % grain == 0);
 }
 
 void Checksums::note(std::int64_t offset, std::span<const std::byte> data) {
   for_each_grain(grain_, offset, data, [&](std::int64_t index, bool first, bool, std::span<const std::byte> part) {
-    std::uint32_t& sum = sums_[static_cast<std::size_t>(index)];
+    std::uint32_t& sum = sums_[index];
     sum = sum_of(first ? 0 : sum, part);
   });
 }
@@ -42,7 +42,7 @@ std::int64_t Checksums::find_changed(std::int64_t offset, std::span<const std::b
   std::int64_t changed = -1;
   for_each_grain(grain_, offset, data, [&](std::int64_t index, bool first, bool last, std::span<const std::byte> part) {
     running = sum_of(first ? 0 : running, part);
-    if (last && changed < 0 && running != sums_[static_cast<std::size_t>(index)]) changed = index * grain_;
+    if (last && changed < 0 && running != sums_[index]) changed = index * grain_;
   });
   return changed;
 }

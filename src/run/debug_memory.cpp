@@ -1,5 +1,7 @@
 #include "run/debug_memory.h"
 
+#include "base/id_vector.h"
+
 namespace outsize {
 
 DebugMemory::DebugMemory(const Graph& graph, const Program& program, const Schedule& schedule, std::span<Arena* const> arenas,
@@ -11,38 +13,37 @@ DebugMemory::DebugMemory(const Graph& graph, const Program& program, const Sched
       begins_(program.instructions.size()),
       ends_(program.instructions.size()),
       ends_with_loop_(program.instructions.size()) {
-  const std::size_t pieces = program.pieces.size();
-  std::vector<bool> stands(pieces), stays(pieces), taken_over(pieces);
-  for (const Binding& binding : program.inputs) stands[static_cast<std::size_t>(binding.piece.index)] = true;
-  for (const Binding& binding : program.outputs) stays[static_cast<std::size_t>(binding.piece.index)] = true;
+  const auto pieces = std::ssize(program.pieces);
+  IdVector<PieceId, bool> stands(pieces), stays(pieces), taken_over(pieces);
+  for (const Binding& binding : program.inputs) stands[binding.piece] = true;
+  for (const Binding& binding : program.outputs) stays[binding.piece] = true;
   for (const Binding& binding : program.persistent) {
-    stands[static_cast<std::size_t>(binding.piece.index)] = true;
-    stays[static_cast<std::size_t>(binding.piece.index)] = true;
+    stands[binding.piece] = true;
+    stays[binding.piece] = true;
   }
   for (const Piece& piece : program.pieces)
-    if (piece.shares) taken_over[static_cast<std::size_t>(piece.shares.index)] = true;
+    if (piece.shares) taken_over[piece.shares] = true;
 
-  for (std::size_t i = 0; i < pieces; ++i) {
-    const Piece& piece = program.pieces[i];
-    const PieceId id(static_cast<std::int64_t>(i));
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    const PieceId id(i);
+    const Piece& piece = program.piece(id);
     if (arena_of(piece) == nullptr) continue;
-    if (stands[i] || piece.persistent)
+    if (stands[id] || piece.persistent)
       standing_.push_back(id);
     else if (!piece.shares && piece.first >= 0)
-      begins_[static_cast<std::size_t>(piece.first)].push_back(id);
+      begins_[piece.first].push_back(id);
 
-    bool keeps = taken_over[i];
+    bool keeps = taken_over[id];
     for (PieceId ancestor = id; ancestor; ancestor = program.piece(ancestor).shares)
-      keeps = keeps || program.piece(ancestor).persistent || stays[static_cast<std::size_t>(ancestor.index)];
+      keeps = keeps || program.piece(ancestor).persistent || stays[ancestor];
     if (keeps || piece.last < 0) continue;
-    const auto last = static_cast<std::size_t>(piece.last);
-    const std::int32_t loop = schedule.loop[last];
-    const bool enters_loop = loop >= 0 && (stands[i] || piece.first < program.loops[static_cast<std::size_t>(loop)].begin);
+    const std::int32_t loop = schedule.loop[piece.last];
+    const bool enters_loop = loop >= 0 && (stands[id] || piece.first < program.loops[loop].begin);
     // What was there before the loop is needed by every iteration.
     if (enters_loop)
-      ends_with_loop_[static_cast<std::size_t>(program.loops[static_cast<std::size_t>(loop)].end - 1)].push_back(id);
+      ends_with_loop_[program.loops[loop].end - 1].push_back(id);
     else
-      ends_[last].push_back(id);
+      ends_[piece.last].push_back(id);
   }
 }
 
@@ -51,16 +52,15 @@ void DebugMemory::begin_step() {
 }
 
 void DebugMemory::before(std::int32_t instruction) {
-  for (PieceId piece : begins_[static_cast<std::size_t>(instruction)]) place_canaries(piece);
+  for (PieceId piece : begins_[instruction]) place_canaries(piece);
 }
 
 void DebugMemory::after(std::int32_t instruction, bool last_iteration) {
-  const auto i = static_cast<std::size_t>(instruction);
-  for (const Operand& operand : program_.instructions[i].writes) check_canaries(operand.piece, instruction);
-  if (program_.instructions[i].workspace) check_canaries(program_.instructions[i].workspace, instruction);
-  for (PieceId piece : ends_[i]) poison(piece);
+  for (const Operand& operand : program_.instructions[instruction].writes) check_canaries(operand.piece, instruction);
+  if (program_.instructions[instruction].workspace) check_canaries(program_.instructions[instruction].workspace, instruction);
+  for (PieceId piece : ends_[instruction]) poison(piece);
   if (last_iteration)
-    for (PieceId piece : ends_with_loop_[i]) poison(piece);
+    for (PieceId piece : ends_with_loop_[instruction]) poison(piece);
 }
 
 PieceId DebugMemory::root_of(PieceId piece) const {

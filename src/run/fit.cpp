@@ -105,7 +105,7 @@ Axis depth_axis(const ModelRequest& flags) {
     user_error("--by depth: {} is of no family whose names count their layers, as those of resnet18 to resnet152 do", flags.name);
   std::ranges::sort(family, {}, [](const std::string& name) { return family_of(name).second; });
   const auto members = static_cast<std::int64_t>(family.size());
-  const auto name_of_member = [family](std::int64_t number) { return family[static_cast<std::size_t>(number - 1)]; };
+  const auto name_of_member = [family](std::int64_t number) { return family[number - 1]; };
   return {.size = [name_of_member](std::int64_t number) { return Size(family_of(name_of_member(number)).second); },
           .model =
               [&flags, name_of_member](std::int64_t number) {

@@ -59,10 +59,10 @@ void store_words(const StorageRule& rule, const ValueType& type, const std::byte
                  const std::function<void(std::int64_t, std::span<const std::byte>)>& sink) {
   constexpr std::int64_t kWord = sizeof(Word);
   const std::int64_t block = block_of(rule, type);
-  std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
+  std::vector<Word> buffer(std::max(kBuffer, block));
   for_each_part(rule, type, [&](const Part& part) {
     store_part<Word>(part, block, dense, std::as_writable_bytes(std::span(buffer)).data());
-    const auto words = std::span(buffer).first(static_cast<std::size_t>(part.positions * block));
+    const auto words = std::span(buffer).first(part.positions * block);
     sink(part.stored * kWord, std::as_bytes(words));
   });
 }
@@ -72,14 +72,13 @@ void load_words(const StorageRule& rule, const ValueType& type, std::byte* dense
                 const std::function<void(std::int64_t, std::span<std::byte>)>& source) {
   constexpr std::int64_t kWord = sizeof(Word);
   const std::int64_t block = block_of(rule, type);
-  std::vector<Word> buffer(static_cast<std::size_t>(std::max(kBuffer, block)));
+  std::vector<Word> buffer(std::max(kBuffer, block));
   for_each_part(rule, type, [&](const Part& part) {
-    const auto words = std::span(buffer).first(static_cast<std::size_t>(part.positions * block));
+    const auto words = std::span(buffer).first(part.positions * block);
     source(part.stored * kWord, std::as_writable_bytes(words));
     for (std::int64_t c = 0; c < part.channels; ++c) {
       std::byte* const to = dense + (part.dense + c * part.plane) * kWord;
-      for (std::int64_t p = 0; p < part.positions; ++p)
-        std::memcpy(to + p * kWord, &buffer[static_cast<std::size_t>(p * block + c)], kWord);
+      for (std::int64_t p = 0; p < part.positions; ++p) std::memcpy(to + p * kWord, &buffer[p * block + c], kWord);
     }
   });
 }

@@ -37,8 +37,7 @@ void store_planes(const ValueType& type, const Box& window, const Box& part, con
 
 }  // namespace
 
-SourceReader::SourceReader(const StorageRule& storage, int threads)
-    : storage_(storage), buffers_(static_cast<std::size_t>(std::max(1, threads))) {
+SourceReader::SourceReader(const StorageRule& storage, int threads) : storage_(storage), buffers_(std::max(1, threads)) {
   for (std::int64_t thread = 1; thread < this->threads(); ++thread) threads_.emplace_back([this, thread] { serve(thread); });
 }
 
@@ -98,7 +97,7 @@ void SourceReader::read_share(std::int64_t thread, std::int64_t of) noexcept {
       return Interval{all.lo + all.size() * thread / of, all.lo + all.size() * (thread + 1) / of};
     };
     const Interval samples = (*task_.window)[0], rows = (*task_.window)[kRows];
-    std::vector<std::byte>& buffer = buffers_[static_cast<std::size_t>(thread)];
+    std::vector<std::byte>& buffer = buffers_[thread];
     if (splits_samples())
       read_rows(buffer, share(samples), rows);
     else

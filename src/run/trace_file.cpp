@@ -9,7 +9,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json event_of(const Graph& graph, const Program& program, Backend& backend, const Profile& profile, const TraceEvent& event) {
-  const Instruction& instruction = program.instructions[static_cast<std::size_t>(event.instruction)];
+  const Instruction& instruction = program.instructions[event.instruction];
   const bool kernel = instruction.action == Action::kernel;
   Json arguments{{"instruction", event.instruction}, {"iteration", event.iteration}};
   std::string name(name_of(instruction.action)), category = name;

@@ -12,7 +12,7 @@ namespace {
 //   2     3    1 – 4  4 − 2 · 3/4 =  2.5     7.5                        22
 //   3     6    4 – 5  2 − 2 · 6/4 = −1      −6                          20
 AbsenceChoice hand_choice() {
-  return {.seconds = std::vector<double>(8, 1.0),
+  return {.seconds = Table<double>(8, 1.0),
           .load = {5, 14, 14, 14, 20, 20, 9, 5},
           .limit = 10,
           .absences = {{1, 0, 7}, {8, 0, 6}, {3, 0, 5}, {6, 3, 6}},
@@ -20,7 +20,7 @@ AbsenceChoice hand_choice() {
           .in_rate = 4};
 }
 
-using Order = std::vector<std::size_t>;
+using Order = std::vector<std::int64_t>;
 
 // Without 0 and 2 run 5 is the peak, with 19 bytes, which 1 and 3 cover; without 1 too it has 11.
 TEST(Autoswap, ByDurationOfAbsence) { EXPECT_EQ(choose_absences(hand_choice(), {.doa = 1}), (Order{0, 2, 1, 3})); }

@@ -42,7 +42,7 @@ void on_random_stacks(unsigned seed, Check check) {
 
 TEST(Lrcnn, SharedRowsEndWhereExactWindowsDo) {
   on_random_stacks(1, [](const Stack& stack, const RowStack& rows, const std::vector<std::int64_t>& last) {
-    const std::vector<std::vector<std::int64_t>> ends = shared_row_ends(rows, last);
+    const Table<std::vector<std::int64_t>> ends = shared_row_ends(rows, last);
     for (std::size_t r = 0; r < last.size(); ++r) {
       std::int64_t end = last[r];
       for (std::size_t l = stack.size(); l-- > 0;) {
@@ -78,7 +78,7 @@ TEST(Lrcnn, SharedRowsEndWhereExactWindowsDo) {
 TEST(Lrcnn, RowsSharedAreTheKernelLessTheStride) {
   int compared = 0;
   on_random_stacks(2, [&](const Stack& stack, const RowStack& rows, const std::vector<std::int64_t>& last) {
-    const std::vector<std::vector<std::int64_t>> ends = shared_row_ends(rows, last);
+    const Table<std::vector<std::int64_t>> ends = shared_row_ends(rows, last);
     for (std::size_t l = 0; l < stack.size(); ++l)
       for (std::size_t r = 0; r + 1 < last.size(); ++r) {
         const std::int64_t from = ends[l + 1][r], to = ends[l + 1][r + 1];
@@ -97,7 +97,7 @@ TEST(Lrcnn, RowsSharedAreTheKernelLessTheStride) {
 TEST(Lrcnn, OverlapsAreThoseOfExactWindows) {
   int compared = 0;
   on_random_stacks(3, [&](const Stack& stack, const RowStack& rows, const std::vector<std::int64_t>& last) {
-    const std::vector<std::int64_t> both = overlapped_rows(rows), above = overlapped_above(rows), below = overlapped_below(rows);
+    const Table<std::int64_t> both = overlapped_rows(rows), above = overlapped_above(rows), below = overlapped_below(rows);
     for (std::size_t l = 0; l <= stack.size(); ++l) ASSERT_EQ(both[l], above[l] + below[l]);
     for (std::size_t r = 0; r + 1 < last.size(); ++r) {
       // The row above the boundary and the one below it.
@@ -132,12 +132,11 @@ RowStack figure() {
 TEST(Lrcnn, WorkedValues) {
   const RowStack stack = figure();
   EXPECT_EQ(stack.depth(), 4);
-  EXPECT_EQ(overlapped_rows(stack), (std::vector<std::int64_t>{6, 4, 2, 0, 0}));
-  EXPECT_EQ(overlapped_above(stack), (std::vector<std::int64_t>{3, 2, 1, 0, 0}));
-  EXPECT_EQ(overlapped_below(stack), (std::vector<std::int64_t>{3, 2, 1, 0, 0}));
+  EXPECT_EQ(overlapped_rows(stack), (Table<std::int64_t>{6, 4, 2, 0, 0}));
+  EXPECT_EQ(overlapped_above(stack), (Table<std::int64_t>{3, 2, 1, 0, 0}));
+  EXPECT_EQ(overlapped_below(stack), (Table<std::int64_t>{3, 2, 1, 0, 0}));
   // Two rows of 8: z³ 16, 32; z² (16 − 1) + 3 − 1 = 17, 32; z¹ 34, 64; z⁰ (34 − 1) + 3 − 1 = 35, 64.
-  EXPECT_EQ(shared_row_ends(stack, {8, 16}),
-            (std::vector<std::vector<std::int64_t>>{{35, 64}, {34, 64}, {17, 32}, {16, 32}, {8, 16}}));
+  EXPECT_EQ(shared_row_ends(stack, {8, 16}), (Table<std::vector<std::int64_t>>{{35, 64}, {34, 64}, {17, 32}, {16, 32}, {8, 16}}));
   EXPECT_EQ(even_row_ends(10, 3), (std::vector<std::int64_t>{3, 6, 10}));
 
   // ϱ: 2·64·64·8 = 65536, 2·32·32·8 = 16384, 2·32·32·16 = 32768, 2·16·16·16 = 8192.
@@ -165,7 +164,7 @@ TEST(Lrcnn, WorkedValues) {
 TEST(Lrcnn, OverlappedMemoryIsThatOfExactWindows) {
   int compared = 0;
   on_random_stacks(4, [&](const Stack& stack, const RowStack& rows, const std::vector<std::int64_t>& last) {
-    const std::vector<std::int64_t> both = overlapped_rows(rows);
+    const Table<std::int64_t> both = overlapped_rows(rows);
     std::vector<Interval> windows;
     for (std::size_t r = 0; r < last.size(); ++r) windows.push_back({r == 0 ? 0 : last[r - 1], last[r]});
     for (std::size_t l = stack.size(); l-- > 0;) {

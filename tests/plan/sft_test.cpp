@@ -8,13 +8,11 @@
 namespace outsize {
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // Figure 7: two 3×3 convolutions and two poolings of stride 2 over 1024 rows, with their backward in gather form. Of each letter
 // ('c', 'p') a forward node; then, from the last on, the gradient, and for convolutions that of the kernel.
 struct Figure7 {
   TileGraph graph;
-  std::vector<std::vector<bool>> divided;
+  Table<Table<bool>> divided;
   std::int32_t last_gradient = 0;  // the node that reads the gradient of the segment's result
 
   explicit Figure7(std::string_view kinds) {
@@ -44,7 +42,7 @@ struct Figure7 {
   static constexpr TileWindow kHalo{0, 1, 1, -1, 1};  // f = 1 on both sides
 
   static TileInput input(std::int32_t source, std::int64_t height, TileWindow window) { return {source, {height}, {window}}; }
-  void add(std::int64_t height, std::vector<TileInput> inputs) {
+  void add(std::int64_t height, Table<TileInput> inputs) {
     graph.push_back({{height}, {0}, false, std::move(inputs)});
     divided.push_back({true});
   }
@@ -54,11 +52,11 @@ TEST(SftTileSize, OfFigure7) {
   // The gradient of 256 rows of the input asks for 258 after the first convolution, 129 pooled, 131 after the second, 65½ pooled.
   const Figure7 pooled_last("cpcp");
   const TileSpaces<std::int64_t> sizes = tile_sizes(pooled_last.graph, pooled_last.divided, 4);
-  EXPECT_EQ(sizes.inputs[at(pooled_last.last_gradient)][0][0], 65);
+  EXPECT_EQ(sizes.inputs[pooled_last.last_gradient][0][0], 65);
   EXPECT_EQ(sizes.iterations[3][0], 64);  // what forward makes for the next segment
   // As ranges: [256, 512) → [255, 513) → [127, 257) → [126, 258) → [63, 129).
   const TileSpaces<Interval> ranges = tile_ranges(pooled_last.graph, pooled_last.divided, 4, 1);
-  EXPECT_EQ(ranges.inputs[at(pooled_last.last_gradient)][0][0], (Interval{63, 129}));
+  EXPECT_EQ(ranges.inputs[pooled_last.last_gradient][0][0], (Interval{63, 129}));
 
   // With the convolution last, its kernel's gradient asks for 64 + 2 rows of what is pooled before it.
   const Figure7 convolved_last("pcpc");
@@ -67,8 +65,8 @@ TEST(SftTileSize, OfFigure7) {
 }
 
 // Only height is divided; the last layer's node is the one leaf.
-std::vector<std::vector<bool>> rows_divided(const TileGraph& graph) {
-  std::vector<std::vector<bool>> divided;
+Table<Table<bool>> rows_divided(const TileGraph& graph) {
+  Table<Table<bool>> divided;
   for (const TileNode& node : graph) {
     divided.emplace_back(node.iterations.size(), false);
     divided.back()[2] = true;
@@ -85,7 +83,7 @@ TEST(SftTileSize, OfRandomStacksIsThatOfExactWindows) {
     ++compared;
     const TileGraph graph = tile_graph(stack.graph, stack.ops);
     const auto tiles = static_cast<std::int64_t>(1 + random() % 7);
-    const std::vector<std::vector<bool>> divided = rows_divided(graph);
+    const Table<Table<bool>> divided = rows_divided(graph);
     const TileSpaces<std::int64_t> sizes = tile_sizes(graph, divided, tiles);
     for (std::int64_t index = 0; index < tiles; ++index) {
       const TileSpaces<Interval> ranges = tile_ranges(graph, divided, tiles, index);
@@ -119,9 +117,9 @@ output d
   const TileGraph nodes = tile_graph(
       graph, std::vector<OpId>{graph.find_op("conv"), graph.find_op("pool"), graph.find_op("up"), graph.find_op("relu")});
   const TileInput& conv = nodes[0].inputs[0];
-  EXPECT_EQ(nodes[0].inputs.size(), 1u);
+  EXPECT_EQ(nodes[0].inputs.size(), 1);
   EXPECT_EQ(conv.source, TileInput::kOutside);
-  EXPECT_EQ(nodes[0].to_output[at(conv.windows[1].iteration)], TileNode::kReduced);  // channels are summed over
+  EXPECT_EQ(nodes[0].to_output[conv.windows[1].iteration], TileNode::kReduced);  // channels are summed over
   EXPECT_EQ(conv.windows[2].iteration, 2);
   EXPECT_EQ(conv.windows[2].size(10), 9 * 2 + 5);
   EXPECT_EQ(conv.windows[2].range({4, 7}), (Interval{6, 15}));
@@ -202,32 +200,31 @@ TEST(SftSegments, OfRandomGraphsStoreAllThatIsReadOutside) {
   int found = 0;
   for (int round = 0; round < 5000; ++round) {
     const auto count = static_cast<std::int32_t>(2 + random() % 15);
-    Followers followers(at(count));
+    Followers followers(count);
     for (std::int32_t from = 0; from + 1 < count; ++from) {
-      followers[at(from)].push_back(from + 1 + static_cast<std::int32_t>(random() % 2 % static_cast<unsigned>(count - from - 1)));
-      for (std::int32_t to = followers[at(from)][0] + 1; to < count; ++to)
-        if (random() % 8 == 0) followers[at(from)].push_back(to);
+      followers[from].push_back(from + 1 + static_cast<std::int32_t>(random() % 2 % static_cast<unsigned>(count - from - 1)));
+      for (std::int32_t to = followers[from][0] + 1; to < count; ++to)
+        if (random() % 8 == 0) followers[from].push_back(to);
     }
-    std::vector<bool> must(at(count));
-    for (std::size_t n = 0; n < must.size(); ++n) must[n] = random() % 4 == 0;
+    Table<bool> must(count);
+    for (std::int64_t n = 0; n < must.size(); ++n) must[n] = random() % 4 == 0;
     const std::optional<Segments> segments = find_segments(followers, must);
     if (!segments) continue;
     ++found;
-    std::vector<std::int32_t> inside(at(count), -1);  // the segment that holds a node and does not store it
+    std::vector<std::int32_t> inside(count, -1);  // the segment that holds a node and does not store it
     std::int32_t before = -1;
     for (const TileSegment& segment : *segments) {
       EXPECT_GT(segment.first, before);
-      EXPECT_TRUE(must[at(segment.first)]);
-      EXPECT_FALSE(must[at(segment.last)]);
-      for (std::int32_t n = segment.first; n < segment.last; ++n) inside[at(n)] = segment.first;
+      EXPECT_TRUE(must[segment.first]);
+      EXPECT_FALSE(must[segment.last]);
+      for (std::int32_t n = segment.first; n < segment.last; ++n) inside[n] = segment.first;
       before = segment.last;
     }
     for (std::int32_t n = 0; n < count; ++n) {
-      EXPECT_TRUE(inside[at(n)] >= 0 || !must[at(n)]) << "round " << round << " node " << n;
-      if (inside[at(n)] < 0) continue;
-      const auto own =
-          std::find_if(segments->begin(), segments->end(), [&](const TileSegment& s) { return s.first == inside[at(n)]; });
-      for (const std::int32_t reader : followers[at(n)]) EXPECT_LE(reader, own->last) << "round " << round << " node " << n;
+      EXPECT_TRUE(inside[n] >= 0 || !must[n]) << "round " << round << " node " << n;
+      if (inside[n] < 0) continue;
+      const auto own = std::find_if(segments->begin(), segments->end(), [&](const TileSegment& s) { return s.first == inside[n]; });
+      for (const std::int32_t reader : followers[n]) EXPECT_LE(reader, own->last) << "round " << round << " node " << n;
     }
   }
   EXPECT_GT(found, 500);

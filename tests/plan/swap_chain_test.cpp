@@ -80,7 +80,7 @@ output g0
   const SwapChain of = swap_chain_of({.graph = graph, .profile = profile, .storage = {}});
   std::vector<std::string> order;
   for (const std::vector<Swap>& swaps : of.swaps)
-    for (const Swap& swap : swaps) order.push_back(graph.value(of.lives.all[static_cast<std::size_t>(swap.life)].value).name);
+    for (const Swap& swap : swaps) order.push_back(graph.value(of.lives.all[swap.life].value).name);
   EXPECT_EQ(order, (std::vector<std::string>{"x", "a1", "a2", "labels"}));
 }
 
@@ -104,7 +104,7 @@ TEST(SwapChain, WhatIsRunAgainReadsInBackward) {
       if (graph.op(OpId(k)).name == name) runs.emplace_back(k);
   const Lives lives = lives_of(request, costs_of(request), runs);
   EXPECT_EQ(lives.backward, 4);
-  for (std::size_t k = 0; k < lives.all.size(); ++k) {
+  for (std::int64_t k = 0; k < lives.all.size(); ++k) {
     const Life& life = lives.all[k];
     const std::optional<Swap> gap = gap_of(lives, static_cast<std::int32_t>(k));
     if (graph.value(life.value).name == "a2") {

@@ -38,7 +38,7 @@ TEST_P(Offload, TheChainHoldsWhatTheGraphHoldsAndTakesAsLong) {
     std::int64_t sum = 0;
     for (const Swap& swap : of.swaps[i]) {
       ++seen[static_cast<std::size_t>(swap.life)];
-      sum += of.lives.all[static_cast<std::size_t>(swap.life)].bytes;
+      sum += of.lives.all[swap.life].bytes;
     }
     EXPECT_EQ(of.chain.x[i], sum);
   }

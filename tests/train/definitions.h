@@ -343,7 +343,7 @@ class Definitions {
   const StepGraph& step_;
   const Graph& graph_;
   const PlanRequest& request_;
-  const Runs runs_;
+  const std::vector<OpId> runs_;
   const Lives lives_;
   const std::vector<Group> groups_;
   std::vector<std::size_t> group_of_;  // by op

@@ -3,25 +3,20 @@
 #include <algorithm>
 
 #include "base/id_vector.h"
+#include "base/table.h"
 #include "plan/analysis/order.h"
 
 namespace outsize {
 
-namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
-
 std::vector<Group> groups_of(const Graph& graph) {
-  std::vector<OpId> forward;
+  Table<OpId> forward;
   for (OpId id : eager_order(graph))
     if (graph.op(id).phase == Phase::forward) forward.push_back(id);
   IdVector<OpId, std::int64_t> position(graph.op_count(), -1);
-  for (std::size_t p = 0; p < forward.size(); ++p) position[forward[p]] = static_cast<std::int64_t>(p);
+  for (std::int64_t p = 0; p < forward.size(); ++p) position[forward[p]] = p;
 
   // How many values are made before a position and read at it or later, and the sum of their ids: of a single one, its id.
-  std::vector<std::int64_t> count(forward.size() + 1, 0), ids(forward.size() + 1, 0);  // changes from one position to the next
+  Table<std::int64_t> count(forward.size() + 1, 0), ids(forward.size() + 1, 0);  // changes from one position to the next
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (value.persistent() || !is_float(value.type.dtype)) continue;
@@ -30,12 +25,12 @@ std::vector<Group> groups_of(const Graph& graph) {
     for (OpId reader : value.consumers) last = std::max(last, position[reader]);
     const std::int64_t from = value.producer ? position[value.producer] : -1;
     if (last <= from) continue;
-    ++count[at(from + 1)], --count[at(last + 1)];
-    ids[at(from + 1)] += v, ids[at(last + 1)] -= v;
+    ++count[from + 1], --count[last + 1];
+    ids[from + 1] += v, ids[last + 1] -= v;
   }
   std::vector<Group> groups;
   std::int64_t open = 0, sum = 0;
-  for (std::size_t p = 0; p < forward.size(); ++p) {
+  for (std::int64_t p = 0; p < forward.size(); ++p) {
     open += count[p];
     sum += ids[p];
     if (open == 1 || groups.empty()) {

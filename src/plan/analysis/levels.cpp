@@ -6,8 +6,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 constexpr std::int64_t kBits = 64;
 
 }  // namespace
@@ -16,34 +14,34 @@ LeveledGraph::LeveledGraph(const Graph& graph)
     : graph_(graph),
       levels_(graph.op_count(), 1),
       readers_(graph.op_count()),
-      words_(at((graph.op_count() + kBits - 1) / kBits)),
-      ancestors_(at(graph.op_count()) * words_, 0) {
+      words_((graph.op_count() + kBits - 1) / kBits),
+      ancestors_(graph.op_count() * words_, 0) {
   for (std::int64_t i = 0; i < graph.op_count(); ++i) {
-    std::uint64_t* row = ancestors_.data() + at(i) * words_;
+    std::uint64_t* row = &ancestors_[i * words_];
     for (ValueId input : graph.op(OpId(i)).inputs) {
       const OpId producer = graph.value(input).producer;
       // What an update makes is a variable's new value, which counts as the variable.
       if (!producer || graph.value(input).version_of) continue;
       levels_[OpId(i)] = std::max(levels_[OpId(i)], levels_[producer] + 1);
-      const std::uint64_t* other = ancestors_.data() + at(producer.index) * words_;
-      for (std::size_t w = 0; w < words_; ++w) row[w] |= other[w];
-      row[at(producer.index / kBits)] |= std::uint64_t{1} << (producer.index % kBits);
+      const std::uint64_t* other = &ancestors_[producer.index * words_];
+      for (std::int64_t w = 0; w < words_; ++w) row[w] |= other[w];
+      row[producer.index / kBits] |= std::uint64_t{1} << (producer.index % kBits);
       std::vector<OpId>& readers = readers_[producer];
       if (readers.empty() || readers.back() != OpId(i)) readers.push_back(OpId(i));
     }
-    by_level_.resize(std::max(by_level_.size(), at(levels_[OpId(i)]) + 1));
-    by_level_[at(levels_[OpId(i)])].push_back(OpId(i));
+    by_level_.resize(std::max<std::int64_t>(by_level_.size(), levels_[OpId(i)] + 1));
+    by_level_[levels_[OpId(i)]].push_back(OpId(i));
   }
 }
 
 bool LeveledGraph::reaches(OpId from, OpId to) const {
-  return (ancestors_[at(to.index) * words_ + at(from.index / kBits)] >> (from.index % kBits)) & 1;
+  return (ancestors_[to.index * words_ + from.index / kBits] >> (from.index % kBits)) & 1;
 }
 
 OpId LeveledGraph::direct_order(OpId source, OpId target, std::int64_t lower, std::int64_t upper) const {
   const std::int64_t lowest = std::max<std::int64_t>(level(target) - upper, level(source) + 1);
   for (std::int64_t k = level(target) - lower; k >= lowest; --k)
-    for (OpId op : by_level_[at(k)])
+    for (OpId op : by_level_[k])
       if (reaches(op, target)) return op;
   return {};
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/id_vector.h"
+#include "base/table.h"
 #include "graph/graph.h"
 
 namespace outsize {
@@ -33,10 +34,10 @@ class LeveledGraph {
  private:
   const Graph& graph_;
   IdVector<OpId, std::int32_t> levels_;        // by op
-  std::vector<std::vector<OpId>> by_level_;    // ascending
+  Table<std::vector<OpId>> by_level_;          // ascending
   IdVector<OpId, std::vector<OpId>> readers_;  // by op
-  std::size_t words_ = 0;                      // of 64 bits, in a row of ancestors_
-  std::vector<std::uint64_t> ancestors_;       // by op, a row of one bit an op: whether that op reaches it
+  std::int64_t words_ = 0;                     // of 64 bits, in a row of ancestors_
+  Table<std::uint64_t> ancestors_;             // by op, a row of one bit an op: whether that op reaches it
 };
 
 }  // namespace outsize

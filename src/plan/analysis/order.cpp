@@ -34,7 +34,7 @@ std::vector<OpId> eager_order(const Graph& graph) {
     for (ValueId input : op.inputs)
       if (graph.value(input).producer) wait_for(graph.value(input).producer);
     for (const InPlacePair& pair : op.updates)
-      for (OpId reader : graph.value(op.inputs[static_cast<std::size_t>(pair.input)]).consumers)
+      for (OpId reader : graph.value(op.inputs[pair.input]).consumers)
         if (reader != id) wait_for(reader);
   }
   std::vector<bool> waits_for_nothing;
@@ -47,20 +47,19 @@ std::vector<OpId> eager_order(const Graph& graph) {
         if (--missing[next] == 0) order.push_back(next);
   };
   for (std::int64_t i = 0; i < graph.op_count(); ++i)
-    if (!eager(OpId(i)) || waits_for_nothing[static_cast<std::size_t>(i)]) run(OpId(i));
-  OUTSIZE_CHECK(order.size() == static_cast<std::size_t>(graph.op_count()));
+    if (!eager(OpId(i)) || waits_for_nothing[i]) run(OpId(i));
+  OUTSIZE_CHECK(std::ssize(order) == graph.op_count());
   return order;
 }
 
 std::vector<OpId> depth_first_order(const Graph& graph) {
-  const auto index = [](OpId id) { return static_cast<std::size_t>(id.index); };
-  std::vector<std::int64_t> references(static_cast<std::size_t>(graph.op_count()), 0);  // inputs that are not made yet
+  IdVector<OpId, std::int64_t> references(graph.op_count(), 0);  // inputs that are not made yet
   constexpr std::size_t kPhases = 3;
   std::vector<OpId> ready[kPhases];  // of each phase: what may run, the next last
   const auto make_ready = [&](OpId id) { ready[static_cast<std::size_t>(graph.op(id).phase)].push_back(id); };
   for (std::int64_t i = graph.op_count(); i-- > 0;) {
-    for (ValueId input : graph.op(OpId(i)).inputs) references[index(OpId(i))] += graph.value(input).producer.valid();
-    if (references[index(OpId(i))] == 0) make_ready(OpId(i));
+    for (ValueId input : graph.op(OpId(i)).inputs) references[OpId(i)] += graph.value(input).producer.valid();
+    if (references[OpId(i)] == 0) make_ready(OpId(i));
   }
   const auto ends_here = [&](OpId id) {
     const std::vector<ValueId>& outputs = graph.op(id).outputs;
@@ -79,13 +78,13 @@ std::vector<OpId> depth_first_order(const Graph& graph) {
       for (ValueId output : graph.op(id).outputs)
         for (OpId reader : graph.value(output).consumers) {
           const std::vector<ValueId>& inputs = graph.op(reader).inputs;
-          references[index(reader)] -= std::count(inputs.begin(), inputs.end(), output);
-          if (references[index(reader)] == 0) freed.push_back(reader);
+          references[reader] -= std::count(inputs.begin(), inputs.end(), output);
+          if (references[reader] == 0) freed.push_back(reader);
         }
       std::stable_partition(freed.begin(), freed.end(), ends_here);
       for (std::size_t k = freed.size(); k-- > 0;) make_ready(freed[k]);
     }
-  OUTSIZE_CHECK(order.size() == static_cast<std::size_t>(graph.op_count()));
+  OUTSIZE_CHECK(std::ssize(order) == graph.op_count());
   return order;
 }
 

@@ -54,7 +54,7 @@ GraphChain chain_of(const PlanRequest& request) {
   made.backward_bytes.assign(layers, 0);
   std::size_t layer = 0;
   bool backward = false;
-  for (std::size_t p = 0; p < runs.size(); ++p) {
+  for (std::int64_t p = 0; p < runs.size(); ++p) {
     const Op& op = graph.op(runs[p]);
     if (op.phase != Phase::update) {
       layer = layer_of[runs[p]];

@@ -28,54 +28,52 @@ namespace {
 constexpr int kParts = 4;  // that the weights are first counted in
 constexpr int kFinest = 16;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // Divides by the largest magnitude.
-void normalize(std::vector<double>& scores) {
+void normalize(Table<double>& scores) {
   double most = 0;
   for (double score : scores) most = std::max(most, std::abs(score));
   if (most == 0) return;
   for (double& score : scores) score /= most;
 }
 
-std::vector<double> durations(const AbsenceChoice& choice) {
-  std::vector<double> starts(choice.seconds.size() + 1, 0.0);
+Table<double> durations(const AbsenceChoice& choice) {
+  Table<double> starts(choice.seconds.size() + 1, 0.0);
   std::partial_sum(choice.seconds.begin(), choice.seconds.end(), starts.begin() + 1);
-  std::vector<double> scores;
+  Table<double> scores;
   for (const Absence& absence : choice.absences) {
     const auto bytes = static_cast<double>(absence.bytes);
-    scores.push_back(starts[at(absence.before)] - starts[at(absence.after) + 1] - bytes / choice.out_rate - bytes / choice.in_rate);
+    scores.push_back(starts[absence.before] - starts[absence.after + 1] - bytes / choice.out_rate - bytes / choice.in_rate);
   }
   return scores;
 }
 
-std::vector<double> weighted_durations(const AbsenceChoice& choice, const std::vector<std::int64_t>& load) {
-  std::vector<double> sums(load.size() + 1, 0.0);
-  for (std::size_t p = 0; p < load.size(); ++p)
+Table<double> weighted_durations(const AbsenceChoice& choice, const Table<std::int64_t>& load) {
+  Table<double> sums(load.size() + 1, 0.0);
+  for (std::int64_t p = 0; p < load.size(); ++p)
     sums[p + 1] = sums[p] + choice.seconds[p] * static_cast<double>(std::max<std::int64_t>(0, load[p] - choice.limit));
-  std::vector<double> scores;
-  for (const Absence& absence : choice.absences) scores.push_back(sums[at(absence.before)] - sums[at(absence.after) + 1]);
+  Table<double> scores;
+  for (const Absence& absence : choice.absences) scores.push_back(sums[absence.before] - sums[absence.after + 1]);
   return scores;
 }
 
 }  // namespace
 
-std::vector<std::size_t> choose_absences(const AbsenceChoice& choice, const ScoreWeights& weights) {
-  std::vector<double> doa = durations(choice), aoa = doa, wdoa = weighted_durations(choice, choice.load);
-  for (std::size_t k = 0; k < aoa.size(); ++k) aoa[k] *= static_cast<double>(choice.absences[k].bytes);
-  for (std::vector<double>* scores : {&doa, &aoa, &wdoa}) normalize(*scores);
+std::vector<std::int64_t> choose_absences(const AbsenceChoice& choice, const ScoreWeights& weights) {
+  Table<double> doa = durations(choice), aoa = doa, wdoa = weighted_durations(choice, choice.load);
+  for (std::int64_t k = 0; k < aoa.size(); ++k) aoa[k] *= static_cast<double>(choice.absences[k].bytes);
+  for (Table<double>* scores : {&doa, &aoa, &wdoa}) normalize(*scores);
 
-  std::vector<std::int64_t> load = choice.load;
-  std::vector<bool> chosen(choice.absences.size(), false);
-  std::vector<std::size_t> order;
-  std::vector<double> swdoa = wdoa;
+  Table<std::int64_t> load = choice.load;
+  Table<bool> chosen(choice.absences.size(), false);
+  std::vector<std::int64_t> order;
+  Table<double> swdoa = wdoa;
   while (true) {
     const auto highest = std::max_element(load.begin(), load.end());
     if (highest == load.end() || *highest <= choice.limit) return order;
     const auto peak = static_cast<std::int32_t>(highest - load.begin());
-    std::size_t best = choice.absences.size();
+    std::int64_t best = choice.absences.size();
     double best_score = 0;
-    for (std::size_t k = 0; k < choice.absences.size(); ++k) {
+    for (std::int64_t k = 0; k < choice.absences.size(); ++k) {
       const Absence& absence = choice.absences[k];
       if (chosen[k] || absence.after >= peak || absence.before <= peak) continue;
       const double score = weights.doa * doa[k] + weights.aoa * aoa[k] + weights.wdoa * wdoa[k] + weights.swdoa * swdoa[k];
@@ -87,7 +85,7 @@ std::vector<std::size_t> choose_absences(const AbsenceChoice& choice, const Scor
     chosen[best] = true;
     order.push_back(best);
     const Absence& absence = choice.absences[best];
-    for (std::int32_t p = absence.after + 1; p < absence.before; ++p) load[at(p)] -= absence.bytes;
+    for (std::int32_t p = absence.after + 1; p < absence.before; ++p) load[p] -= absence.bytes;
     if (weights.swdoa > 0) {
       swdoa = weighted_durations(choice, load);
       normalize(swdoa);
@@ -112,13 +110,13 @@ class Search {
     const Device& device = request.profile.device;
     gaps_ = activation_gaps(lives_);
     choice_ = {lives_.seconds, tightest_bytes(request, lives_, {runs_}), limit_of(request), {}, device.link_out, device.link_in};
-    for (const Swap& gap : gaps_) choice_.absences.push_back({lives_.all[at(gap.life)].bytes, gap.after, gap.before});
+    for (const Swap& gap : gaps_) choice_.absences.push_back({lives_.all[gap.life].bytes, gap.after, gap.before});
   }
 
   Planned<Plan> plan() {
     if (Planned<Plan> none = plan_of({})) return none;
-    std::vector<std::size_t> all(gaps_.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
+    std::vector<std::int64_t> all(gaps_.size());
+    std::iota(all.begin(), all.end(), std::int64_t{0});
     const std::string_view score = request_.options.word(kAutoswapScore);
     if (Planned<Plan> most = plan_of(all); !most) return most;  // so do all that leave less
     if (score == "doa") return plan_of(choose_absences(choice_, {.doa = 1}));
@@ -136,19 +134,19 @@ class Search {
   }
 
  private:
-  SpillChoice spill(std::vector<std::size_t> chosen) const {
+  SpillChoice spill(std::vector<std::int64_t> chosen) const {
     std::sort(chosen.begin(), chosen.end());
     SpillChoice made{runs_};
-    for (std::size_t k : chosen) made.swaps.push_back(gaps_[k]);
+    for (std::int64_t k : chosen) made.swaps.push_back(gaps_[k]);
     return made;
   }
-  Planned<Plan> plan_of(const std::vector<std::size_t>& chosen) const {
+  Planned<Plan> plan_of(const std::vector<std::int64_t>& chosen) const {
     return spill_plan(request_, "autoswap", lives_, spill(chosen));
   }
 
   // Whether these weights are better than the best so far, which they then are.
   bool consider(const Parts& parts) {
-    std::vector<std::size_t> chosen = choose_absences(choice_, weights_of(parts));
+    std::vector<std::int64_t> chosen = choose_absences(choice_, weights_of(parts));
     std::sort(chosen.begin(), chosen.end());
     const auto [known, fresh] = seconds_.try_emplace(chosen, 0.0);  // many weights choose the same
     if (!fresh) return false;
@@ -178,8 +176,8 @@ class Search {
   Lives lives_;
   std::vector<Swap> gaps_;
   AbsenceChoice choice_;
-  std::map<std::vector<std::size_t>, double> seconds_;  // of what was estimated
-  std::vector<std::size_t> best_;
+  std::map<std::vector<std::int64_t>, double> seconds_;  // of what was estimated
+  std::vector<std::int64_t> best_;
   Parts best_parts_{};
   double best_seconds_ = 0;
 };

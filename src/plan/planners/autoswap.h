@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/table.h"
 #include "plan/planner.h"
 
 namespace outsize {
@@ -12,10 +13,10 @@ struct Absence {
 
 // What AutoSwap chooses from.
 struct AbsenceChoice {
-  std::vector<double> seconds;     // of each run
-  std::vector<std::int64_t> load;  // bytes on the device during each run, if nothing is away
-  std::int64_t limit = 0;          // that the load may be
-  std::vector<Absence> absences;
+  Table<double> seconds;     // of each run
+  Table<std::int64_t> load;  // bytes on the device during each run, if nothing is away
+  std::int64_t limit = 0;    // that the load may be
+  Table<Absence> absences;
   double out_rate = 1, in_rate = 1;  // of the link, bytes a second
 };
 
@@ -32,6 +33,6 @@ struct ScoreWeights {
 
 // The absences to choose, in their order: while the load is above the limit, of those that cover the run where it is highest, the
 // one with the highest weighted score, or the first of several. Ends early where none covers it.
-std::vector<std::size_t> choose_absences(const AbsenceChoice& choice, const ScoreWeights& weights);
+std::vector<std::int64_t> choose_absences(const AbsenceChoice& choice, const ScoreWeights& weights);
 
 }  // namespace outsize

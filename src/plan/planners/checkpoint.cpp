@@ -40,7 +40,7 @@ IdVector<ValueId, bool> dropped_by(const Graph& graph, const std::vector<Group>&
   const auto count = static_cast<std::int64_t>(groups.size());
   const std::int64_t last = (segments - 1) * count / segments;
   for (std::int64_t g = 0; g < last; ++g) {
-    const Group& group = groups[static_cast<std::size_t>(g)];
+    const Group& group = groups[g];
     for (OpId id : group.forward)
       for (ValueId output : graph.op(id).outputs)
         // Statistics are small, and to make them again would take another pass over what they are of.
@@ -49,7 +49,7 @@ IdVector<ValueId, bool> dropped_by(const Graph& graph, const std::vector<Group>&
   for (std::int64_t s = 1; s < segments; ++s) {
     const std::int64_t boundary = s * count / segments;
     if (boundary == 0) continue;
-    if (const ValueId kept = groups[static_cast<std::size_t>(boundary - 1)].output) dropped[kept] = false;
+    if (const ValueId kept = groups[boundary - 1].output) dropped[kept] = false;
   }
   return dropped;
 }
@@ -175,7 +175,7 @@ class Best {
   // Returns the bytes by which the runs exceed the budget.
   std::int64_t consider(Runs runs) {
     Lives lives = lives_of(request_, costs_, runs);
-    const std::vector<std::int64_t> bytes = tightest_bytes(request_, lives, {runs});
+    const Table<std::int64_t> bytes = tightest_bytes(request_, lives, {runs});
     const std::int64_t peak = bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
     const double seconds = std::accumulate(lives.seconds.begin(), lives.seconds.end(), 0.0);
     const std::int64_t excess = std::max<std::int64_t>(0, peak - limit_of(request_));

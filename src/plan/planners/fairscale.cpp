@@ -18,7 +18,7 @@ Planned<Plan> plan_fairscale(const PlanRequest& request) {
   for (const Group& group : groups_of(graph))
     if (group.output) between[group.output] = true;
   choice.swaps = activation_gaps(lives);
-  std::erase_if(choice.swaps, [&](const Swap& swap) { return !between[lives.all[static_cast<std::size_t>(swap.life)].value]; });
+  std::erase_if(choice.swaps, [&](const Swap& swap) { return !between[lives.all[swap.life].value]; });
   return spill_plan(request, "fairscale", lives, std::move(choice));
 }
 

@@ -13,11 +13,9 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // Elements of zˡ a row of pixels.
 double row_elements(const RowStack& stack, std::int64_t l) {
-  const RowLayer& layer = stack.layers[at(l)];
+  const RowLayer& layer = stack.layers[l];
   return static_cast<double>(stack.batch) * static_cast<double>(layer.width) * static_cast<double>(layer.channels);
 }
 
@@ -32,21 +30,21 @@ double last_elements(const RowStack& stack) { return static_cast<double>(element
 
 // Rows of zˡ that layer l + 1 reads for one row and again for the next.
 std::int64_t shared_rows(const RowStack& stack, std::int64_t l) {
-  const RowLayer& next = stack.layers[at(l + 1)];
+  const RowLayer& next = stack.layers[l + 1];
   return std::max<std::int64_t>(0, next.kernel - next.stride);
 }
 
 // By l, from the boundary in z^L down: `step(value, layer l + 1)`.
 template <class Step>
-std::vector<std::int64_t> from_last(const RowStack& stack, Step step) {
-  std::vector<std::int64_t> rows(stack.layers.size(), 0);
-  for (std::int64_t l = stack.depth(); l-- > 0;) rows[at(l)] = step(rows[at(l + 1)], stack.layers[at(l + 1)]);
+Table<std::int64_t> from_last(const RowStack& stack, Step step) {
+  Table<std::int64_t> rows(stack.layers.size(), 0);
+  for (std::int64_t l = stack.depth(); l-- > 0;) rows[l] = step(rows[l + 1], stack.layers[l + 1]);
   return rows;
 }
 
 // The tallest of the rows of zˡ, by l.
-std::vector<std::int64_t> tallest_rows(const std::vector<std::vector<std::int64_t>>& ends) {
-  std::vector<std::int64_t> tallest;
+Table<std::int64_t> tallest_rows(const Table<std::vector<std::int64_t>>& ends) {
+  Table<std::int64_t> tallest;
   for (const std::vector<std::int64_t>& of : ends) {
     std::int64_t most = of.front();
     for (std::size_t r = 1; r < of.size(); ++r) most = std::max(most, of[r] - of[r - 1]);
@@ -58,19 +56,18 @@ std::vector<std::int64_t> tallest_rows(const std::vector<std::vector<std::int64_
 }  // namespace
 
 std::int64_t elements_of(const RowStack& stack, std::int64_t l) {
-  const RowLayer& layer = stack.layers[at(l)];
+  const RowLayer& layer = stack.layers[l];
   return stack.batch * layer.height * layer.width * layer.channels;
 }
 
-std::vector<std::vector<std::int64_t>> shared_row_ends(const RowStack& stack, std::vector<std::int64_t> ends) {
-  std::vector<std::vector<std::int64_t>> all(stack.layers.size());
+Table<std::vector<std::int64_t>> shared_row_ends(const RowStack& stack, std::vector<std::int64_t> ends) {
+  Table<std::vector<std::int64_t>> all(stack.layers.size());
   all.back() = std::move(ends);
   for (std::int64_t l = stack.depth(); l-- > 0;) {
-    const RowLayer& next = stack.layers[at(l + 1)];
-    for (const std::int64_t end : all[at(l + 1)])
-      all[at(l)].push_back(
-          std::clamp<std::int64_t>((end - 1) * next.stride + next.kernel - next.padding, 0, stack.layers[at(l)].height));
-    all[at(l)].back() = stack.layers[at(l)].height;  // the last row also has what no window reads
+    const RowLayer& next = stack.layers[l + 1];
+    for (const std::int64_t end : all[l + 1])
+      all[l].push_back(std::clamp<std::int64_t>((end - 1) * next.stride + next.kernel - next.padding, 0, stack.layers[l].height));
+    all[l].back() = stack.layers[l].height;  // the last row also has what no window reads
   }
   return all;
 }
@@ -81,15 +78,15 @@ std::vector<std::int64_t> even_row_ends(std::int64_t height, std::int64_t rows) 
   return ends;
 }
 
-std::vector<std::int64_t> overlapped_rows(const RowStack& stack) {
+Table<std::int64_t> overlapped_rows(const RowStack& stack) {
   return from_last(stack, [](std::int64_t rows, const RowLayer& next) { return (rows - 1) * next.stride + next.kernel; });
 }
 
-std::vector<std::int64_t> overlapped_above(const RowStack& stack) {
+Table<std::int64_t> overlapped_above(const RowStack& stack) {
   return from_last(stack, [](std::int64_t rows, const RowLayer& next) { return next.stride * rows + next.padding; });
 }
 
-std::vector<std::int64_t> overlapped_below(const RowStack& stack) {
+Table<std::int64_t> overlapped_below(const RowStack& stack) {
   return from_last(stack,
                    [](std::int64_t rows, const RowLayer& next) { return (rows - 1) * next.stride + next.kernel - next.padding; });
 }
@@ -105,18 +102,18 @@ double backward_elements(const RowStack& stack, std::int64_t rows) {
 }
 
 double shared_elements(const RowStack& stack, std::int64_t rows) {
-  const std::vector<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(stack.layers.back().height, rows)));
+  const Table<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(stack.layers.back().height, rows)));
   double sum = last_elements(stack);
   for (std::int64_t l = 1; l < stack.depth(); ++l)
-    sum += row_elements(stack, l) * static_cast<double>(tallest[at(l)] + (rows - 1) * shared_rows(stack, l));
+    sum += row_elements(stack, l) * static_cast<double>(tallest[l] + (rows - 1) * shared_rows(stack, l));
   return sum;
 }
 
 double overlapped_elements(const RowStack& stack, std::int64_t rows) {
-  const std::vector<std::int64_t> overlap = overlapped_rows(stack);
+  const Table<std::int64_t> overlap = overlapped_rows(stack);
   double sum = inner_elements(stack);
   for (std::int64_t l = 1; l < stack.depth(); ++l)
-    sum += static_cast<double>(rows - 1) * static_cast<double>(overlap[at(l)]) * row_elements(stack, l);
+    sum += static_cast<double>(rows - 1) * static_cast<double>(overlap[l]) * row_elements(stack, l);
   return sum / static_cast<double>(rows) + last_elements(stack);
 }
 
@@ -130,9 +127,9 @@ std::int64_t fewest_rows(const std::function<double(std::int64_t)>& elements, st
 std::int64_t most_shared_rows(const RowStack& stack) {
   const std::int64_t height = stack.layers.back().height;
   const auto serve = [&](std::int64_t rows) {
-    const std::vector<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(height, rows)));
+    const Table<std::int64_t> tallest = tallest_rows(shared_row_ends(stack, even_row_ends(height, rows)));
     for (std::int64_t l = 1; l < stack.depth(); ++l)
-      if ((rows - 1) * shared_rows(stack, l) > tallest[at(l)]) return false;
+      if ((rows - 1) * shared_rows(stack, l) > tallest[l]) return false;
     return true;
   };
   // With more rows more are shared, and a row is no taller: all up to some number serve, none beyond.
@@ -167,7 +164,7 @@ RowStack row_stack(const Graph& graph, std::span<const Group> groups) {
     RowLayer layer = layer_of(group.output);
     // Two single rows in the middle say where the window of all the group's ops begins, ends and moves to.
     const TileGraph nodes = tile_graph(graph, group.forward);
-    std::vector<std::vector<bool>> divided;
+    Table<Table<bool>> divided;
     for (const TileNode& node : nodes) {
       divided.emplace_back(node.iterations.size(), false);
       if (node.iterations.size() > 2) divided.back()[2] = true;
@@ -175,8 +172,8 @@ RowStack row_stack(const Graph& graph, std::span<const Group> groups) {
     const auto window_of = [&](std::int64_t row) {
       const TileSpaces<Interval> spaces = tile_ranges(nodes, divided, layer.height, row);
       Interval all{0, 0};
-      for (std::size_t n = 0; n < nodes.size(); ++n)
-        for (std::size_t i = 0; i < nodes[n].inputs.size(); ++i)
+      for (std::int64_t n = 0; n < nodes.size(); ++n)
+        for (std::int64_t i = 0; i < nodes[n].inputs.size(); ++i)
           if (nodes[n].inputs[i].source == TileInput::kOutside && nodes[n].inputs[i].extent.size() > 2)
             all = hull(all, spaces.inputs[n][i][2]);
       return all;
@@ -238,7 +235,7 @@ class PassRows {
     const auto [known, is_new] = known_.try_emplace({first, last});
     Layers& layers = known->second;
     if (is_new && last >= 0) {
-      layers.stack = row_stack(graph_, std::span(groups_).subspan(at(first), at(last - first + 1)));
+      layers.stack = row_stack(graph_, std::span(groups_).subspan(first, last - first + 1));
       if (layers.stack.depth() > 0)
         layers.most = halo_ == TiledChoice::Halo::share ? most_shared_rows(layers.stack) : most_overlapped_rows(layers.stack);
     }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <span>
 
+#include "base/table.h"
 #include "plan/analysis/groups.h"
 #include "plan/tiling/tiled_search.h"
 
@@ -23,9 +24,9 @@ struct RowLayer {
 
 struct RowStack {
   std::int64_t batch = 1;
-  std::vector<RowLayer> layers;  // z⁰ … z^L
+  Table<RowLayer> layers;  // z⁰ … z^L
 
-  std::int64_t depth() const { return static_cast<std::int64_t>(layers.size()) - 1; }  // L
+  std::int64_t depth() const { return layers.size() - 1; }  // L
 };
 
 // (3): ϱˡ, the elements of zˡ.
@@ -33,15 +34,15 @@ std::int64_t elements_of(const RowStack& stack, std::int64_t l);
 
 // (11), (13), (14): where the rows of 2PS end in every zˡ, when they end in z^L at `ends` (ascending, the last its height). By l,
 // then row: so far zˡ is computed when the row is done.
-std::vector<std::vector<std::int64_t>> shared_row_ends(const RowStack& stack, std::vector<std::int64_t> ends);
+Table<std::vector<std::int64_t>> shared_row_ends(const RowStack& stack, std::vector<std::int64_t> ends);
 // `rows` of z^L as even as can be.
 std::vector<std::int64_t> even_row_ends(std::int64_t height, std::int64_t rows);
 
 // (15): the rows of every zˡ that two neighbouring rows of OverL both compute, by l.
-std::vector<std::int64_t> overlapped_rows(const RowStack& stack);
+Table<std::int64_t> overlapped_rows(const RowStack& stack);
 // Of these, those above the boundary and those below, where it lies in zˡ when scaled by the strides.
-std::vector<std::int64_t> overlapped_above(const RowStack& stack);
-std::vector<std::int64_t> overlapped_below(const RowStack& stack);
+Table<std::int64_t> overlapped_above(const RowStack& stack);
+Table<std::int64_t> overlapped_below(const RowStack& stack);
 
 // Elements on the device with `rows` rows: (7) forward, which holds what one layer reads and makes; (8) backward, which holds a row
 // of all layers; (12) the same of 2PS with all shared rows; the same of OverL with the rows that overlap.

@@ -25,7 +25,7 @@ Planned<Plan> plan_offload_ratio(const PlanRequest& request) {
     return SpillChoice{runs, {gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(count)}};
   };
   const auto fits = [&](std::size_t count) {
-    const std::vector<std::int64_t> bytes = tightest_bytes(request, lives, first(count));
+    const Table<std::int64_t> bytes = tightest_bytes(request, lives, first(count));
     return *std::max_element(bytes.begin(), bytes.end()) <= limit_of(request);
   };
   std::size_t low = 0, high = !runs.empty() ? gaps.size() : 0;

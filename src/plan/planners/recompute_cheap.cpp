@@ -49,12 +49,12 @@ Planned<Plan> plan_recompute_cheap(const PlanRequest& request) {
     // An update of an input (a parameter) must not come between.
     const bool inputs_same = std::none_of(op.inputs.begin(), op.inputs.end(), [&](ValueId input) {
       return graph.value(input).persistent() && uses[input].last < use.first_backward &&
-             graph.op(order[static_cast<std::size_t>(uses[input].last)]).phase == Phase::update;
+             graph.op(order[uses[input].last]).phase == Phase::update;
     });
     if (!inputs_stay || !inputs_same) continue;
     dropped[op.outputs[0]] = true;
-    drop_after[static_cast<std::size_t>(use.last_forward)].push_back(op.outputs[0]);
-    again_before[static_cast<std::size_t>(use.first_backward)].push_back(order[at]);
+    drop_after[use.last_forward].push_back(op.outputs[0]);
+    again_before[use.first_backward].push_back(order[at]);
   }
 
   Plan plan;

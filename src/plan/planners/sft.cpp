@@ -28,11 +28,9 @@ constexpr PlannerOption kSftCapacity{"capacity", PlannerOption::Kind::number, ""
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // A segment of the graph: its ops, and what Listing 4 needs of them.
 struct Segment {
-  std::vector<OpId> ops;
+  Table<OpId> ops;
   TileGraph nodes;
   std::vector<int> space;  // dimensions of space that it can be cut along
   bool samples = false;    // and whether along samples
@@ -59,9 +57,9 @@ class SftPlanner {
     for (const std::int64_t capacity : all) consider_all(capacity, given.value_or(Remake::none));
     // To make values again helps where they lack room, or where copies take longer than ops: with the segments that were best, and
     // some of the others.
-    constexpr std::size_t kFew = 12;
+    constexpr std::int64_t kFew = 12;
     std::set<std::int64_t, std::greater<>> few{fastest_ ? fastest_capacity_ : all.back(), all.back()};
-    for (std::size_t i = 0; i < kFew; ++i) few.insert(all[i * all.size() / kFew]);
+    for (std::int64_t i = 0; i < kFew; ++i) few.insert(all[i * all.size() / kFew]);
     for (const std::int64_t capacity : few)
       for (const Remake remake : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
         if (!given && (!fastest_ || remaking_may_gain(request_, fastest_->seconds))) consider_all(capacity, remake);
@@ -113,7 +111,7 @@ class SftPlanner {
 
   // Listing 3: the segments of a capacity. Returns whether they have ends and can be cut.
   bool divide(std::int64_t capacity) {
-    std::vector<bool> must_tile;
+    Table<bool> must_tile;
     for (const std::int64_t bytes : made_) must_tile.push_back(bytes > capacity);
     const std::optional<std::vector<TileSegment>> found = find_segments(forward_.followers, must_tile);
     segments_.clear();
@@ -122,8 +120,8 @@ class SftPlanner {
     for (const TileSegment& range : *found) {
       Segment segment;
       for (std::int32_t node = range.first; node <= range.last; ++node) {
-        segment.ops.push_back(forward_.ops[at(node)]);
-        segment_of_[forward_.ops[at(node)]] = static_cast<std::int32_t>(segments_.size());
+        segment.ops.push_back(forward_.ops[node]);
+        segment_of_[forward_.ops[node]] = static_cast<std::int32_t>(segments_.size());
       }
       segment.nodes = tile_graph(graph_, segment.ops);
       for (const std::int32_t dim : ft_dims(segment.nodes)) {
@@ -170,7 +168,7 @@ class SftPlanner {
   const Segment* segment_of(const Pass& pass) const {
     for (const OpId id : pass.ops) {
       const OpId of = graph_.op(id).forward ? graph_.op(id).forward : id;
-      if (segment_of_[of] >= 0) return &segments_[at(segment_of_[of])];
+      if (segment_of_[of] >= 0) return &segments_[segment_of_[of]];
     }
     return nullptr;
   }
@@ -235,14 +233,14 @@ class SftPlanner {
     IdVector<OpId, bool> here(graph_.op_count(), false);
     for (const OpId id : pass.ops) here[id] = true;
     Segment part{.space = segment.space, .samples = segment.samples};
-    std::vector<std::int32_t> number(segment.ops.size(), TileInput::kOutside);
-    for (std::size_t n = 0; n < segment.ops.size(); ++n) {
+    Table<std::int32_t> number(segment.ops.size(), TileInput::kOutside);
+    for (std::int64_t n = 0; n < segment.ops.size(); ++n) {
       if (!here[segment.ops[n]]) continue;
       number[n] = static_cast<std::int32_t>(part.ops.size());
       part.ops.push_back(segment.ops[n]);
       part.nodes.push_back(segment.nodes[n]);
       for (TileInput& input : part.nodes.back().inputs)
-        if (input.source != TileInput::kOutside) input.source = number[at(input.source)];
+        if (input.source != TileInput::kOutside) input.source = number[input.source];
     }
     return part;
   }
@@ -254,22 +252,22 @@ class SftPlanner {
     for (const OpId id : pass.ops)
       if (graph_.op(id).phase == Phase::backward)
         for (const ValueId input : graph_.op(id).inputs) read[input] = true;
-    std::vector<std::vector<bool>> divided;
+    Table<Table<bool>> divided;
     for (const TileNode& node : segment.nodes) {
       divided.emplace_back(node.iterations.size(), false);
       for (const int dim : segment.space)
-        if (at(dim) < divided.back().size()) divided.back()[at(dim)] = true;
+        if (dim < divided.back().size()) divided.back()[dim] = true;
     }
     const TileSpaces<Interval> spaces = tile_ranges(segment.nodes, divided, tiles, tiles / 2);
     std::int64_t held = 0;
-    for (std::size_t n = 0; n < segment.nodes.size(); ++n) {
+    for (std::int64_t n = 0; n < segment.nodes.size(); ++n) {
       if (segment.nodes[n].combines) continue;
       for (const ValueId output : graph_.op(segment.ops[n]).outputs) {
         if (!read[output]) continue;
         const ValueType& type = graph_.value(output).type;
         if (type.shape != graph_.value(graph_.op(segment.ops[n]).outputs[0]).type.shape) continue;
         Dims part = type.shape;
-        for (int dim = 0; dim < part.rank(); ++dim) part[dim] = spaces.iterations[n][at(dim)].size();
+        for (int dim = 0; dim < part.rank(); ++dim) part[dim] = spaces.iterations[n][dim].size();
         if (segment.samples && shape[0] > 1) part[0] = 1;
         held += stored_bytes(request_.storage, type, part);
       }
@@ -282,7 +280,7 @@ class SftPlanner {
   const ForwardOps forward_;
   const std::int64_t tiles_;        // as the user gave them; 0: as few as fit
   std::vector<std::int64_t> made_;  // bytes, by op of forward
-  std::vector<Segment> segments_;
+  Table<Segment> segments_;
   IdVector<OpId, std::int32_t> segment_of_;  // by op; −1: none
   std::optional<TiledPlan> fastest_;
   std::int64_t fastest_capacity_ = 0;

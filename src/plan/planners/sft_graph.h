@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/box.h"
+#include "base/table.h"
 #include "graph/graph.h"
 #include "plan/analysis/dominators.h"
 
@@ -30,21 +31,21 @@ struct TileWindow {
 
 struct TileInput {
   static constexpr std::int32_t kOutside = -1;
-  std::int32_t source = kOutside;    // the node that makes it
-  std::vector<std::int64_t> extent;  // whole, by dimension
-  std::vector<TileWindow> windows;   // by dimension
+  std::int32_t source = kOutside;  // the node that makes it
+  Table<std::int64_t> extent;      // whole, by dimension
+  Table<TileWindow> windows;       // by dimension
 };
 
 struct TileNode {
   static constexpr std::int32_t kReduced = -1;
-  std::vector<std::int64_t> iterations;  // the whole iteration space
-  std::vector<std::int32_t> to_output;   // by dimension of it: that of the output, or kReduced
-  bool combines = false;                 // what disjoint tiles give adds up to the output, which is complete after all of them
-  std::vector<TileInput> inputs;
+  Table<std::int64_t> iterations;  // the whole iteration space
+  Table<std::int32_t> to_output;   // by dimension of it: that of the output, or kReduced
+  bool combines = false;           // what disjoint tiles give adds up to the output, which is complete after all of them
+  Table<TileInput> inputs;
 };
 
 // Nodes in an order in which they can run.
-using TileGraph = std::vector<TileNode>;
+using TileGraph = Table<TileNode>;
 
 // The nodes of these ops, with what they read but parameters and states. σ and δ are found from OpDef::gather of single elements in
 // the middle; a dimension whose window is no such function is read whole.
@@ -57,18 +58,17 @@ std::vector<std::int32_t> ft_dims(const TileGraph& graph);
 // The part of each iteration space that one tile takes, and of everything read.
 template <class Extent>
 struct TileSpaces {
-  std::vector<std::vector<Extent>> iterations;           // by node, dimension
-  std::vector<std::vector<std::vector<Extent>>> inputs;  // by node, input, dimension
+  Table<Table<Extent>> iterations;     // by node, dimension
+  Table<Table<Table<Extent>>> inputs;  // by node, input, dimension
 };
 
 // computeTileSize: nodes that no other reads take one of `tiles` parts, rounded up, of each dimension that `divided` (by node,
 // dimension of the iteration space) names; the others as much as their readers need.
-TileSpaces<std::int64_t> tile_sizes(const TileGraph& graph, const std::vector<std::vector<bool>>& divided, std::int64_t tiles);
+TileSpaces<std::int64_t> tile_sizes(const TileGraph& graph, const Table<Table<bool>>& divided, std::int64_t tiles);
 
 // The same from ranges, of the tile of number `index` along every dimension. Sizes alone do not see that a window over halved rows
 // may begin and end within a pair.
-TileSpaces<Interval> tile_ranges(const TileGraph& graph, const std::vector<std::vector<bool>>& divided, std::int64_t tiles,
-                                 std::int64_t index);
+TileSpaces<Interval> tile_ranges(const TileGraph& graph, const Table<Table<bool>>& divided, std::int64_t tiles, std::int64_t index);
 
 // Nodes from the first to the last, which is the first after them that fits.
 struct TileSegment {
@@ -79,6 +79,6 @@ struct TileSegment {
 
 // findSegments: what must run tile by tile, from where until where it can be stored. Nothing where a segment would have no end, or
 // reads what another does not store.
-std::optional<std::vector<TileSegment>> find_segments(const Followers& followers, const std::vector<bool>& must_tile);
+std::optional<std::vector<TileSegment>> find_segments(const Followers& followers, const Table<bool>& must_tile);
 
 }  // namespace outsize

@@ -67,8 +67,6 @@ constexpr PlannerOption kBranchThreshold{
 // The values of lb that are tried.
 constexpr std::int64_t kLowerTried[]{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 bool in_scope(std::string_view name, std::string_view scope) {
   return name.starts_with(scope) && (name.size() == scope.size() || name[scope.size()] == '.' || name[scope.size()] == '/');
 }
@@ -81,26 +79,26 @@ class OpSets {
         options_(options),
         trains_(std::ranges::any_of(graph.ops(), [](const Op& op) { return op.phase == Phase::backward; })) {}
 
-  std::vector<bool> in_scopes(const PlannerOption& option) const {
+  Table<bool> in_scopes(const PlannerOption& option) const {
     return matching(option, "scope", [](const Op& op, const std::string& scope) { return in_scope(op.name, scope); });
   }
-  std::vector<bool> of_types(const PlannerOption& option) const {
+  Table<bool> of_types(const PlannerOption& option) const {
     return matching(option, "kind", [](const Op& op, const std::string& kind) { return op.def->kind() == kind; });
   }
-  std::vector<bool> named(const PlannerOption& option) const {
+  Table<bool> named(const PlannerOption& option) const {
     return matching(option, "name", [](const Op& op, const std::string& name) { return op.name == name; });
   }
 
  private:
   template <class Match>
-  std::vector<bool> matching(const PlannerOption& option, std::string_view what, Match match) const {
-    std::vector<bool> set(at(graph_.op_count()), false);
+  Table<bool> matching(const PlannerOption& option, std::string_view what, Match match) const {
+    Table<bool> set(graph_.op_count(), false);
     for (const std::string& name : options_.names(option)) {
       bool found = false;
       for (std::int64_t i = 0; i < graph_.op_count(); ++i) {
         if (!match(graph_.op(OpId(i)), name)) continue;
         found = true;
-        set[at(i)] = true;
+        set[i] = true;
       }
       // Evaluation lacks some of the ops of training.
       if (!found && trains_) user_error("planner tflms: {}: {} has no op of {} '{}'", option.name, graph_.name, what, name);
@@ -138,14 +136,14 @@ class Rewriter {
         levels_(request.graph),
         run_of_(request.graph.op_count(), 0),
         starts_(runs_.size() + 1, 0.0) {
-    for (std::size_t p = 0; p < runs_.size(); ++p) run_of_[runs_[p]] = static_cast<std::int32_t>(p);
+    for (std::int32_t p = 0; p < runs_.size(); ++p) run_of_[runs_[p]] = p;
     std::partial_sum(lives_.seconds.begin(), lives_.seconds.end(), starts_.begin() + 1);
     find_tensors();
   }
 
   Planned<Plan> plan() const {
     const PlannerOptions& options = request_.options;
-    const auto all = static_cast<std::int64_t>(tensors_.size());
+    const auto all = tensors_.size();
     std::vector<std::int64_t> lower(std::begin(kLowerTried), std::end(kLowerTried));
     const std::int64_t upper = options.integer(kUpper);
     if (options.has(kLower)) lower = {options.integer(kLower)};
@@ -164,7 +162,7 @@ class Rewriter {
     std::int64_t best_bytes = 0;
     bool found = false;
     for (std::int64_t lb : lower) {
-      const std::vector<std::vector<std::int32_t>> in = returns(lb);
+      const Table<std::vector<std::int32_t>> in = returns(lb);
       SpillChoice tried = choice(count ? *count : fewest(in), in);
       const std::int64_t bytes = peak(tried);
       const bool fit = bytes <= limit_of(request_);
@@ -187,11 +185,11 @@ class Rewriter {
   bool forward(OpId op) const { return graph_.op(op).phase == Phase::forward; }
 
   // Breadth first from the start, the first of the graph's order first.
-  std::vector<OpId> reachable() const {
+  Table<OpId> reachable() const {
     const OpSets sets(graph_, request_.options);
-    const std::vector<bool> scope = sets.in_scopes(kStartingScope), named = sets.named(kStartingOps);
+    const Table<bool> scope = sets.in_scopes(kStartingScope), named = sets.named(kStartingOps);
     const bool given = request_.options.has(kStartingScope) || request_.options.has(kStartingOps);
-    std::vector<OpId> order;
+    Table<OpId> order;
     IdVector<OpId, bool> visited(graph_.op_count(), false);
     const auto visit = [&](OpId id) {
       if (!forward(id) || visited[id]) return;
@@ -203,9 +201,9 @@ class Rewriter {
       // Labels are inputs too, but lead only to the loss.
       const bool first = levels_.level(OpId(i)) == 1 &&
                          std::ranges::any_of(op.inputs, [&](ValueId input) { return graph_.value(input).role == Role::input; });
-      if (given ? scope[at(i)] || named[at(i)] : first) visit(OpId(i));
+      if (given ? scope[i] || named[i] : first) visit(OpId(i));
     }
-    for (std::size_t k = 0; k < order.size(); ++k)
+    for (std::int64_t k = 0; k < order.size(); ++k)
       for (OpId reader : levels_.readers(order[k])) visit(reader);
     return order;
   }
@@ -213,13 +211,13 @@ class Rewriter {
   void find_tensors() {
     const PlannerOptions& options = request_.options;
     const OpSets sets(graph_, options);
-    const std::vector<bool> excl_scopes = sets.in_scopes(kExclScopes), excl_types = sets.of_types(kExclTypes);
-    const std::vector<bool> incl_scopes = sets.in_scopes(kInclScopes), incl_types = sets.of_types(kInclTypes);
+    const Table<bool> excl_scopes = sets.in_scopes(kExclScopes), excl_types = sets.of_types(kExclTypes);
+    const Table<bool> incl_scopes = sets.in_scopes(kInclScopes), incl_types = sets.of_types(kInclTypes);
     const bool chosen = options.has(kInclScopes) || options.has(kInclTypes);
     IdVector<ValueId, std::int32_t> life_of(graph_.value_count(), -1);
-    for (std::size_t k = 0; k < lives_.all.size(); ++k) life_of[lives_.all[k].value] = static_cast<std::int32_t>(k);
+    for (std::int32_t k = 0; k < lives_.all.size(); ++k) life_of[lives_.all[k].value] = k;
     for (OpId op : reachable()) {
-      const std::size_t i = at(op.index);
+      const std::int64_t i = op.index;
       if (excl_scopes[i] || excl_types[i] || (chosen && !incl_scopes[i] && !incl_types[i])) continue;
       for (ValueId value : graph_.op(op).outputs) {
         if (life_of[value] < 0 || graph_.is_output(value)) continue;
@@ -233,10 +231,10 @@ class Rewriter {
     const PlannerOptions& options = request_.options;
     const bool fuse = options.flag(kFuse), branches = options.flag(kBranches);
     const std::int64_t distance = options.integer(kFuseDistance), threshold = options.integer(kBranchThreshold);
-    const Life& life = lives_.all[at(index)];
+    const Life& life = lives_.all[index];
     Tensor tensor{index, source, life.made, {}};
     for (std::int32_t run : life.uses) {
-      const OpId target = runs_[at(run)];
+      const OpId target = runs_[run];
       const std::int64_t length = levels_.level(target) - levels_.level(source);
       const bool branch = branches && forward(target) && length > threshold;
       if (length < 2 || !(backward(target) || branch)) {
@@ -254,10 +252,10 @@ class Rewriter {
   }
 
   // The run before which each arrival of each value starts, for one lb.
-  std::vector<std::vector<std::int32_t>> returns(std::int64_t lower) const {
+  Table<std::vector<std::int32_t>> returns(std::int64_t lower) const {
     const std::int64_t upper = request_.options.integer(kUpper);
     const bool direct = request_.options.word(kStrategy) == "direct_order";
-    std::vector<std::vector<std::int32_t>> in;
+    Table<std::vector<std::int32_t>> in;
     for (const Tensor& tensor : tensors_) {
       in.emplace_back();
       for (const Arrival& arrival : tensor.arrivals) {
@@ -270,19 +268,20 @@ class Rewriter {
   }
 
   // What the first `count` values do: they leave over the link one after the other, in the order they are made.
-  SpillChoice choice(std::int64_t count, const std::vector<std::vector<std::int32_t>>& in) const {
+  SpillChoice choice(std::int64_t count, const Table<std::vector<std::int32_t>>& in) const {
     SpillChoice made{runs_};
     made.timed = true;
-    std::vector<std::size_t> order(at(count));
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return tensors_[a].life < tensors_[b].life; });
+    Table<std::int64_t> order(count);
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return tensors_[a].life < tensors_[b].life; });
     const Device& device = request_.profile.device;
     double link = 0;
-    for (std::size_t k : order) {
+    for (std::int64_t k : order) {
       const Tensor& tensor = tensors_[k];
-      const Life& life = lives_.all[at(tensor.life)];
+      const Life& life = lives_.all[tensor.life];
       const double left =
-          std::max(link, starts_[at(life.made) + 1]) + device.launch_seconds + static_cast<double>(life.bytes) / device.link_out;
+          std::max(link, starts_[life.made + 1]) + device.launch_seconds + static_cast<double>(life.bytes) / device.link_out;
       const auto next = std::lower_bound(starts_.begin() + life.made + 1, starts_.end(), left) - starts_.begin();
       const std::size_t swaps = made.swaps.size();
       add_gaps(tensor, in[k], std::max(tensor.held, static_cast<std::int32_t>(next) - 1), made.swaps);
@@ -303,13 +302,13 @@ class Rewriter {
   }
 
   std::int64_t peak(const SpillChoice& tried) const {
-    const std::vector<std::int64_t> bytes = tightest_bytes(request_, lives_, tried);
+    const Table<std::int64_t> bytes = tightest_bytes(request_, lives_, tried);
     return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
   }
   bool fits(const SpillChoice& tried) const { return peak(tried) <= limit_of(request_); }
 
-  std::int64_t fewest(const std::vector<std::vector<std::int32_t>>& in) const {
-    std::int64_t low = 0, high = static_cast<std::int64_t>(tensors_.size());
+  std::int64_t fewest(const Table<std::vector<std::int32_t>>& in) const {
+    std::int64_t low = 0, high = tensors_.size();
     while (low < high) {
       const std::int64_t middle = (low + high) / 2;
       if (fits(choice(middle, in)))
@@ -328,8 +327,8 @@ class Rewriter {
   Lives lives_;
   LeveledGraph levels_;
   IdVector<OpId, std::int32_t> run_of_;  // by op
-  std::vector<double> starts_;           // of each run, if none ever waited
-  std::vector<Tensor> tensors_;          // breadth first
+  Table<double> starts_;                 // of each run, if none ever waited
+  Table<Tensor> tensors_;                // breadth first
 };
 
 }  // namespace

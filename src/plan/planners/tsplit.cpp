@@ -34,8 +34,6 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // What is decided of a value, beside the gaps between its uses in which it is away.
 struct Config {
   enum class Option : std::uint8_t { reside, recompute, split } option = Option::reside;
@@ -53,7 +51,7 @@ struct Rules {
 struct Realised {
   SpillChoice choice;
   Lives lives;
-  std::vector<std::int64_t> load;                               // bytes during each run
+  Table<std::int64_t> load;                                     // bytes during each run
   IdVector<ValueId, std::vector<std::int32_t>> lives_of_value;  // by value
   IdVector<OpId, std::vector<std::int32_t>> runs_of_op;         // by op
 };
@@ -105,7 +103,7 @@ class Tsplit {
       open.clear();
       waiting.clear();
     };
-    for (std::size_t p = 0; p < now_.choice.runs.size(); ++p) {
+    for (std::int64_t p = 0; p < now_.choice.runs.size(); ++p) {
       const OpId op = now_.choice.runs[p];
       const SplitRun* split = now_.choice.splits.at(p);
       if (split && joins(open, op)) {
@@ -140,15 +138,15 @@ class Tsplit {
   }
 
   Planned<Plan> plan() {
-    std::vector<SplitRun>& runs = now_.choice.splits.all;
-    for (std::size_t k = 0; k < runs.size(); ++k) runs[k].pass.name = fmt::format("split.{}", k);
+    Table<SplitRun>& runs = now_.choice.splits.all;
+    for (std::int64_t k = 0; k < runs.size(); ++k) runs[k].pass.name = fmt::format("split.{}", k);
     return spill_plan(request_, "tsplit", now_.lives, now_.choice);
   }
   bool splits() const { return !now_.choice.splits.all.empty(); }
   double seconds(const Plan& plan) const { return estimated_seconds(request_, now_.lives, plan, now_.choice.splits); }
   // Of what could not be made to fit.
   std::int64_t needed() const { return *std::max_element(now_.load.begin(), now_.load.end()); }
-  OpId at_peak() const { return now_.choice.runs[at(std::max_element(now_.load.begin(), now_.load.end()) - now_.load.begin())]; }
+  OpId at_peak() const { return now_.choice.runs[std::max_element(now_.load.begin(), now_.load.end()) - now_.load.begin()]; }
 
  private:
   using Option = Config::Option;
@@ -222,13 +220,12 @@ class Tsplit {
   void settle(Realised& made) const {
     made.lives = lives_of(request_, costs_, made.choice.runs, {}, made.choice.splits);
     made.lives_of_value.resize(config_.size());
-    for (std::size_t k = 0; k < made.lives.all.size(); ++k) {
-      made.lives_of_value[made.lives.all[k].value].push_back(static_cast<std::int32_t>(k));
-      add_swaps(made, static_cast<std::int32_t>(k));
+    for (std::int32_t k = 0; k < made.lives.all.size(); ++k) {
+      made.lives_of_value[made.lives.all[k].value].push_back(k);
+      add_swaps(made, k);
     }
     made.runs_of_op.resize(graph_.op_count());
-    for (std::size_t p = 0; p < made.choice.runs.size(); ++p)
-      made.runs_of_op[made.choice.runs[p]].push_back(static_cast<std::int32_t>(p));
+    for (std::int32_t p = 0; p < made.choice.runs.size(); ++p) made.runs_of_op[made.choice.runs[p]].push_back(p);
     made.load = tightest_bytes(request_, made.lives, made.choice);
   }
 
@@ -239,12 +236,12 @@ class Tsplit {
   // for the first to read it there may be an op that is run again; others by the op that ends them.
   bool away(const Realised& made, ValueId value, std::int32_t after, std::int32_t before) const {
     if (crosses(made, after, before)) return leaves_forward_.contains(value);
-    return gaps_.contains({value, made.choice.runs[at(before)]});
+    return gaps_.contains({value, made.choice.runs[before]});
   }
 
   // The gaps of a life in which it is away.
   void add_swaps(Realised& made, std::int32_t index) const {
-    const Life& life = made.lives.all[at(index)];
+    const Life& life = made.lives.all[index];
     if (life.made < 0) return;
     std::int32_t after = life.made;
     for (const std::int32_t use : life.uses) {
@@ -256,19 +253,17 @@ class Tsplit {
   // One pass of Algorithm 2 over the runs. Returns whether anything was decided.
   bool walk() {
     IdleLink link(request_.profile.device, now_.lives.seconds);
-    for (std::size_t p = 0; p < now_.load.size(); ++p)
-      if (const SplitRun* split = now_.choice.splits.at(p)) link.occupy(static_cast<std::int32_t>(p), split->copy_seconds);
+    for (std::int32_t p = 0; p < now_.load.size(); ++p)
+      if (const SplitRun* split = now_.choice.splits.at(p)) link.occupy(p, split->copy_seconds);
     for (const Swap& swap : now_.choice.swaps) occupy(link, swap);
-    std::vector<std::vector<std::int32_t>> begins(now_.load.size() + 1);
-    for (std::size_t k = 0; k < now_.lives.all.size(); ++k)
-      begins[at(now_.lives.all[k].begin)].push_back(static_cast<std::int32_t>(k));
+    Table<std::vector<std::int32_t>> begins(now_.load.size() + 1);
+    for (std::int32_t k = 0; k < now_.lives.all.size(); ++k) begins[now_.lives.all[k].begin].push_back(k);
     std::vector<std::int32_t> live;
     bool any = false;
-    for (std::size_t p = 0; p < now_.load.size(); ++p) {
-      const auto run = static_cast<std::int32_t>(p);
-      std::erase_if(live, [&](std::int32_t k) { return now_.lives.all[at(k)].end < run; });
-      live.insert(live.end(), begins[p].begin(), begins[p].end());
-      while (now_.load[p] > limit_) {
+    for (std::int32_t run = 0; run < now_.load.size(); ++run) {
+      std::erase_if(live, [&](std::int32_t k) { return now_.lives.all[k].end < run; });
+      live.insert(live.end(), begins[run].begin(), begins[run].end());
+      while (now_.load[run] > limit_) {
         Candidate best;
         link.add_up();
         for (const std::int32_t k : live)
@@ -287,14 +282,14 @@ class Tsplit {
   }
 
   void occupy(IdleLink& link, const Swap& swap) const {
-    const Life& life = now_.lives.all[at(swap.life)];
+    const Life& life = now_.lives.all[swap.life];
     link.take_out(copy_seconds(life.bytes, request_.profile.device.link_out), life.made + 1, swap.before);
     link.take_in(copy_seconds(life.bytes, request_.profile.device.link_in), swap.after + 1, swap.before);
   }
 
   // Step 1: a value that is neither read nor made by the run, and waits through it.
   void consider_waiting(const IdleLink& link, std::int32_t run, std::int32_t index, Candidate& best) const {
-    const Life& life = now_.lives.all[at(index)];
+    const Life& life = now_.lives.all[index];
     const Config& now = config(life.value);
     if (life.made < 0 || now.option == Option::split || (now.option == Option::recompute && !rules_.leave_again)) return;
     const auto next = std::upper_bound(life.uses.begin(), life.uses.end(), run);
@@ -303,7 +298,7 @@ class Tsplit {
     if (after >= run || away(now_, life.value, after, before)) return;
     Candidate found{.bytes = life.bytes, .value = life.value, .gap = {index, after, before, Tier::host}};
     // Equation 3. It may come back as early as it finds room.
-    const auto fits = [&](std::int32_t u) { return now_.load[at(u)] + life.bytes <= limit_; };
+    const auto fits = [&](std::int32_t u) { return now_.load[u] + life.bytes <= limit_; };
     const double out = link.left_out(copy_seconds(life.bytes, request_.profile.device.link_out), life.made + 1, run);
     const double in = copy_seconds(life.bytes, request_.profile.device.link_in);
     found.seconds = out + link.least_left_in(in, run + 1, before);
@@ -329,18 +324,18 @@ class Tsplit {
       if (!value.producer || value.version_of) return true;
       if (config(id).option != Option::reside || leaves_forward_.contains(id)) return config(id).option != Option::recompute;
       return std::ranges::any_of(now_.lives_of_value[id], [&](std::int32_t k) {
-        return now_.lives.all[at(k)].made < before && now_.lives.all[at(k)].end >= before;
+        return now_.lives.all[k].made < before && now_.lives.all[k].end >= before;
       });
     };
     std::vector<ValueId> chain{wanted};
     std::set<OpId> ops;
     double seconds = 0;
-    for (std::size_t k = 0; k < chain.size() && seconds <= most; ++k) {
+    for (std::int64_t k = 0; k < std::ssize(chain) && seconds <= most; ++k) {
       if (!droppable(chain[k])) return kNever;
       const OpId producer = graph_.value(chain[k]).producer;
       if (!ops.insert(producer).second) continue;
       const std::vector<std::int32_t>& runs = now_.runs_of_op[producer];
-      seconds += now_.lives.seconds[at(runs.front())];
+      seconds += now_.lives.seconds[runs.front()];
       for (ValueId input : graph_.op(producer).inputs)
         if (!there(input)) chain.push_back(input);
     }
@@ -350,7 +345,7 @@ class Tsplit {
 
   // Step 2: a value that the run reads or makes.
   void consider_splits(const IdleLink& link, std::int32_t run, Candidate& best) {
-    const Op& op = graph_.op(now_.choice.runs[at(run)]);
+    const Op& op = graph_.op(now_.choice.runs[run]);
     const std::int64_t most = request_.options.integer(kTsplitPieces);
     constexpr std::array kDims{0, 1, 2};
     for (const std::vector<ValueId>* values : {&op.inputs, &op.outputs})
@@ -401,7 +396,7 @@ class Tsplit {
   void consider_split(const IdleLink& link, std::int32_t run, ValueId value, const Pieces& pieces, Candidate& best) {
     const Config& now = config(value);
     if (now.option == Option::split && now.pieces.count >= pieces.count) return;
-    const OpId op = now_.choice.runs[at(run)];
+    const OpId op = now_.choice.runs[run];
     Candidate found{.value = value, .config = {Option::split, pieces}};
     found.bytes =
         (now.option == Option::split ? 0 : whole_bytes(run, value)) - (cost_with(op, value, pieces).bytes - cost_now(op).bytes);
@@ -419,11 +414,11 @@ class Tsplit {
 
   // What a run that touches the value has of it: nothing where it takes over the bytes of another, or another takes over its own.
   std::int64_t whole_bytes(std::int32_t run, ValueId value) const {
-    for (const ValueId output : graph_.op(now_.choice.runs[at(run)]).outputs)
+    for (const ValueId output : graph_.op(now_.choice.runs[run]).outputs)
       for (const std::int32_t k : now_.lives_of_value[output]) {
-        const Life& life = now_.lives.all[at(k)];
+        const Life& life = now_.lives.all[k];
         if (life.made != run || life.takes_over < 0) continue;
-        if (output == value || now_.lives.all[at(life.takes_over)].value == value) return 0;
+        if (output == value || now_.lives.all[life.takes_over].value == value) return 0;
       }
     return packed_bytes(request_, value);
   }
@@ -431,23 +426,23 @@ class Tsplit {
   void apply(IdleLink& link, std::int32_t run, const Candidate& chosen) {
     const ValueId value = chosen.value;
     const auto add = [&](std::int32_t first, std::int32_t end, std::int64_t bytes) {
-      for (std::int32_t p = first; p < end; ++p) now_.load[at(p)] += bytes;
+      for (std::int32_t p = first; p < end; ++p) now_.load[p] += bytes;
     };
     if (chosen.config.option == Option::split) {
       for (OpId op : touching(value)) {
         const PassCost before = cost_now(op), after = cost_with(op, value, chosen.config.pieces);
         for (const std::int32_t p : now_.runs_of_op[op]) {
-          now_.load[at(p)] += after.bytes - before.bytes;
+          now_.load[p] += after.bytes - before.bytes;
           link.occupy(p, after.copy_seconds() - before.copy_seconds());
         }
       }
       if (config(value).option != Option::split) {
         for (const std::int32_t k : now_.lives_of_value[value]) {
-          const Life& life = now_.lives.all[at(k)];
+          const Life& life = now_.lives.all[k];
           add(life.begin, life.end + 1, -life.bytes);
         }
         for (const Swap& swap : now_.choice.swaps)
-          if (now_.lives.all[at(swap.life)].value == value) add(swap.after + 1, swap.before, now_.lives.all[at(swap.life)].bytes);
+          if (now_.lives.all[swap.life].value == value) add(swap.after + 1, swap.before, now_.lives.all[swap.life].bytes);
       }
       micro_.stream(value);
       config(value) = chosen.config;
@@ -463,7 +458,7 @@ class Tsplit {
       if (crosses(now_, chosen.gap.after, chosen.gap.before))
         leaves_forward_.insert(value);
       else
-        gaps_.insert({value, now_.choice.runs[at(chosen.gap.before)]});
+        gaps_.insert({value, now_.choice.runs[chosen.gap.before]});
       occupy(link, chosen.gap);
       now_.choice.swaps.push_back(chosen.gap);
     }

@@ -13,7 +13,7 @@ Planned<Plan> plan_vdnn_conv(const PlanRequest& request) {
   const Lives lives = lives_of(request, costs_of(request), runs);
   std::vector<Swap> swaps = activation_gaps(lives);
   std::erase_if(swaps, [&](const Swap& swap) {
-    const ValueId value = lives.all[static_cast<std::size_t>(swap.life)].value;
+    const ValueId value = lives.all[swap.life].value;
     const std::vector<OpId>& readers = graph.value(value).consumers;
     return std::none_of(readers.begin(), readers.end(), [&](OpId reader) {
       const Op& op = graph.op(reader);

@@ -14,11 +14,9 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // The ops that are looked at: so many that hold the most, and so many spread over the step.
-constexpr std::size_t kFullest = 64;
-constexpr std::size_t kSpread = 32;
+constexpr std::int64_t kFullest = 64;
+constexpr std::int64_t kSpread = 32;
 
 // The most of a concave function over [0, 1], nearly: any value of it is a bound.
 template <class Function>
@@ -55,19 +53,17 @@ class Freeing {
   // The least price of freeing so many bytes, or of all there are: `in` and `out` for a byte that is copied, `compute` for a second
   // that is run again. Prices may be infinite.
   double least(double bytes, double out, double in, double compute) const {
-    const std::size_t first = cheaper_than(in, compute), second = cheaper_than(in + out, compute);
+    const std::int64_t first = cheaper_than(in, compute), second = cheaper_than(in + out, compute);
     double left = bytes, price = 0;
-    const auto make_again = [&](std::size_t from, std::size_t to) {
+    const auto make_again = [&](std::int64_t from, std::int64_t to) {
       const double most = bytes_[to] - bytes_[from];
       if (left >= most) {
         left -= most;
         price += compute * (seconds_[to] - seconds_[from]);
         return;
       }
-      const auto part = std::upper_bound(bytes_.begin() + static_cast<std::ptrdiff_t>(from),
-                                         bytes_.begin() + static_cast<std::ptrdiff_t>(to), bytes_[from] + left) -
-                        bytes_.begin() - 1;
-      price += compute * (seconds_[at(part)] - seconds_[from] + (bytes_[from] + left - bytes_[at(part)]) * made_[at(part)].rate());
+      const auto part = std::upper_bound(bytes_.begin() + from, bytes_.begin() + to, bytes_[from] + left) - bytes_.begin() - 1;
+      price += compute * (seconds_[part] - seconds_[from] + (bytes_[from] + left - bytes_[part]) * made_[part].rate());
       left = 0;
     };
     const auto copy = [&](double most, double a_byte) {
@@ -94,15 +90,15 @@ class Freeing {
   };
 
   // How many of made_ cost less to make again than so much a byte.
-  std::size_t cheaper_than(double price, double compute) const {
+  std::int64_t cheaper_than(double price, double compute) const {
     const auto end = std::partition_point(made_.begin(), made_.end(),
                                           [&](const Made& made) { return made.again && compute * made.rate() < price; });
-    return static_cast<std::size_t>(end - made_.begin());
+    return end - made_.begin();
   }
 
-  double below_ = 0;                     // bytes that have a copy in a lower tier from the start
-  std::vector<Made> made_;               // the cheapest first
-  std::vector<double> bytes_, seconds_;  // sums of the first so many
+  double below_ = 0;               // bytes that have a copy in a lower tier from the start
+  std::vector<Made> made_;         // the cheapest first
+  Table<double> bytes_, seconds_;  // sums of the first so many
 };
 
 class Bound {
@@ -114,17 +110,17 @@ class Bound {
         tail_(work.ops.size(), 0),
         before_(work.ops.size()),
         after_(work.ops.size()) {
-    for (std::size_t k = 0; k < work.ops.size(); ++k) {
+    for (std::int64_t k = 0; k < std::ssize(work.ops); ++k) {
       const Work::Op& op = work.ops[k];
       all_ += op.seconds;
       for (const std::int32_t input : op.inputs)
-        if (const std::int32_t producer = work.values[at(input)].producer; producer >= 0)
-          head_[k] = std::max(head_[k], head_[at(producer)]);
+        if (const std::int32_t producer = work.values[input].producer; producer >= 0)
+          head_[k] = std::max(head_[k], head_[producer]);
       head_[k] += op.seconds;
     }
-    for (std::size_t k = work.ops.size(); k-- > 0;) {
+    for (std::int64_t k = work.ops.size(); k-- > 0;) {
       for (const std::int32_t output : work.ops[k].outputs)
-        for (const std::int32_t reader : work.values[at(output)].readers) tail_[k] = std::max(tail_[k], tail_[at(reader)]);
+        for (const std::int32_t reader : work.values[output].readers) tail_[k] = std::max(tail_[k], tail_[reader]);
       tail_[k] += work.ops[k].seconds;
     }
   }
@@ -134,9 +130,9 @@ class Bound {
   // The least of the three cases of equation (6) for one op.
   double around(std::int32_t index) {
     follow(index);
-    const Work::Op& op = work_.ops[at(index)];
+    const Work::Op& op = work_.ops[index];
     double before = 0, after = 0;
-    for (std::size_t k = 0; k < work_.ops.size(); ++k) {
+    for (std::int64_t k = 0; k < std::ssize(work_.ops); ++k) {
       if (before_[k]) before += work_.ops[k].seconds;
       if (after_[k]) after += work_.ops[k].seconds;
     }
@@ -165,40 +161,40 @@ class Bound {
     std::fill(before_.begin(), before_.end(), false);
     std::fill(after_.begin(), after_.end(), false);
     std::vector<std::int32_t> stack{index};
-    const auto visit = [&](std::vector<bool>& marked, std::int32_t op) {
-      if (marked[at(op)]) return;
-      marked[at(op)] = true;
+    const auto visit = [&](Table<bool>& marked, std::int32_t op) {
+      if (marked[op]) return;
+      marked[op] = true;
       stack.push_back(op);
     };
     while (!stack.empty()) {
-      const Work::Op& op = work_.ops[at(stack.back())];
+      const Work::Op& op = work_.ops[stack.back()];
       stack.pop_back();
       for (const std::int32_t input : op.inputs)
-        if (const std::int32_t producer = work_.values[at(input)].producer; producer >= 0) visit(before_, producer);
+        if (const std::int32_t producer = work_.values[input].producer; producer >= 0) visit(before_, producer);
     }
     stack.push_back(index);
     while (!stack.empty()) {
-      const Work::Op& op = work_.ops[at(stack.back())];
+      const Work::Op& op = work_.ops[stack.back()];
       stack.pop_back();
       for (const std::int32_t output : op.outputs)
-        for (const std::int32_t reader : work_.values[at(output)].readers) visit(after_, reader);
+        for (const std::int32_t reader : work_.values[output].readers) visit(after_, reader);
     }
   }
 
   bool read_after(std::int32_t value) const {
-    const std::vector<std::int32_t>& readers = work_.values[at(value)].readers;
-    return std::any_of(readers.begin(), readers.end(), [&](std::int32_t reader) { return after_[at(reader)]; });
+    const std::vector<std::int32_t>& readers = work_.values[value].readers;
+    return std::any_of(readers.begin(), readers.end(), [&](std::int32_t reader) { return after_[reader]; });
   }
 
   // m of equation (1). An output that takes the place of an input which is still read later counts: that input can then be freed.
   std::int64_t own_bytes(const Work::Op& op) const {
     std::int64_t bytes = op.workspace;
-    for (const std::int32_t input : op.inputs) bytes += work_.values[at(input)].bytes;
+    for (const std::int32_t input : op.inputs) bytes += work_.values[input].bytes;
     for (const std::int32_t output : op.outputs) {
       const bool free = std::any_of(op.overwrites.begin(), op.overwrites.end(), [&](const Work::Op::Overwrite& pair) {
         return pair.output == output && !read_after(pair.input);
       });
-      if (!free) bytes += work_.values[at(output)].bytes;
+      if (!free) bytes += work_.values[output].bytes;
     }
     return bytes;
   }
@@ -213,7 +209,7 @@ class Bound {
 
   // Those that can be away go to `freeing`, by their producers.
   Across across(std::int32_t index, Freeing& freeing) const {
-    const Work::Op& op = work_.ops[at(index)];
+    const Work::Op& op = work_.ops[index];
     const auto held = [&](std::int32_t value) { return std::find(op.inputs.begin(), op.inputs.end(), value) != op.inputs.end(); };
     const auto overwritten = [&](std::int32_t value) {
       return std::any_of(op.overwrites.begin(), op.overwrites.end(),
@@ -221,19 +217,19 @@ class Bound {
     };
     Across live;
     const auto count = [&](std::int32_t index_of_value) -> std::int64_t {
-      const Work::Value& value = work_.values[at(index_of_value)];
+      const Work::Value& value = work_.values[index_of_value];
       if (value.bytes == 0 || !read_after(index_of_value) || (held(index_of_value) && !overwritten(index_of_value))) return 0;
       if (!held(index_of_value)) live.bytes += value.bytes;
-      if (value.producer >= 0) live.head = std::min(live.head, head_[at(value.producer)]);
+      if (value.producer >= 0) live.head = std::min(live.head, head_[value.producer]);
       double tail = 0;
       for (const std::int32_t reader : value.readers)
-        if (after_[at(reader)]) tail = std::max(tail, tail_[at(reader)]);
+        if (after_[reader]) tail = std::max(tail, tail_[reader]);
       live.tail = std::min(live.tail, tail);
       return value.bytes;
     };
-    for (std::size_t v = 0; v < work_.values.size(); ++v)
-      if (work_.values[v].producer < 0) freeing.add_held_below(count(static_cast<std::int32_t>(v)));
-    for (std::size_t k = 0; k < work_.ops.size(); ++k) {
+    for (std::int32_t v = 0; v < std::ssize(work_.values); ++v)
+      if (work_.values[v].producer < 0) freeing.add_held_below(count(v));
+    for (std::int64_t k = 0; k < std::ssize(work_.ops); ++k) {
       if (!before_[k]) continue;
       std::int64_t made = 0;
       for (const std::int32_t output : work_.ops[k].outputs) made += count(output);
@@ -248,33 +244,33 @@ class Bound {
   const Work& work_;
   const BoundDevice& device_;
   double all_ = 0;
-  std::vector<double> head_, tail_;   // by op: the longest path that ends, and that begins, with it
-  std::vector<bool> before_, after_;  // by op: ancestors and descendants of the one looked at
+  Table<double> head_, tail_;   // by op: the longest path that ends, and that begins, with it
+  Table<bool> before_, after_;  // by op: ancestors and descendants of the one looked at
 };
 
 // What is live during each op if they run in their order and nothing is moved.
-std::vector<std::int64_t> bytes_in_order(const Work& work) {
-  std::vector<std::int64_t> bytes(work.ops.size() + 1, 0);
+Table<std::int64_t> bytes_in_order(const Work& work) {
+  Table<std::int64_t> bytes(std::ssize(work.ops) + 1, 0);
   for (const Work::Value& value : work.values) {
     if (value.readers.empty()) continue;
-    bytes[at(std::max(value.producer, 0))] += value.bytes;
-    bytes[at(value.readers.back()) + 1] -= value.bytes;
+    bytes[std::max(value.producer, 0)] += value.bytes;
+    bytes[value.readers.back() + 1] -= value.bytes;
   }
   std::partial_sum(bytes.begin(), bytes.end(), bytes.begin());
   bytes.pop_back();
-  for (std::size_t k = 0; k < bytes.size(); ++k) bytes[k] += work.ops[k].workspace;
+  for (std::int64_t k = 0; k < bytes.size(); ++k) bytes[k] += work.ops[k].workspace;
   return bytes;
 }
 
 std::vector<std::int32_t> ops_to_look_at(const Work& work, std::int64_t memory) {
-  const std::vector<std::int64_t> bytes = bytes_in_order(work);
-  std::vector<std::int32_t> fullest;
-  for (std::size_t k = 0; k < bytes.size(); ++k)
-    if (bytes[k] > memory) fullest.push_back(static_cast<std::int32_t>(k));
+  const Table<std::int64_t> bytes = bytes_in_order(work);
+  Table<std::int32_t> fullest;
+  for (std::int32_t k = 0; k < bytes.size(); ++k)
+    if (bytes[k] > memory) fullest.push_back(k);
   std::vector<std::int32_t> chosen;
-  for (std::size_t k = 0; k < kSpread && k < fullest.size(); ++k)
+  for (std::int64_t k = 0; k < kSpread && k < fullest.size(); ++k)
     chosen.push_back(fullest[k * fullest.size() / std::min(kSpread, fullest.size())]);
-  std::stable_sort(fullest.begin(), fullest.end(), [&](std::int32_t a, std::int32_t b) { return bytes[at(a)] > bytes[at(b)]; });
+  std::stable_sort(fullest.begin(), fullest.end(), [&](std::int32_t a, std::int32_t b) { return bytes[a] > bytes[b]; });
   fullest.resize(std::min(fullest.size(), kFullest));
   chosen.insert(chosen.end(), fullest.begin(), fullest.end());
   std::sort(chosen.begin(), chosen.end());
@@ -327,9 +323,9 @@ Work work_of(const PlanRequest& request) {
     for (OpId reader : value.consumers) {
       if (!needed[reader] || updates(reader)) continue;
       made.readers.push_back(op_index[reader]);
-      work.ops[at(made.readers.back())].inputs.push_back(index);
+      work.ops[made.readers.back()].inputs.push_back(index);
     }
-    if (made.producer >= 0) work.ops[at(made.producer)].outputs.push_back(index);
+    if (made.producer >= 0) work.ops[made.producer].outputs.push_back(index);
     work.values.push_back(std::move(made));
   }
   for (std::int64_t k = 0; k < graph.op_count(); ++k) {
@@ -337,10 +333,10 @@ Work work_of(const PlanRequest& request) {
     const Op& op = graph.op(OpId(k));
     // All that any plan could do: which of them one does depends on what it holds.
     for (const InPlacePair& pair : op.def->in_place({graph, op})) {
-      const std::int32_t output = value_index[op.outputs[at(pair.output)]];
-      const std::int32_t input = value_index[op.inputs[at(pair.input)]];
-      if (output >= 0 && input >= 0 && work.values[at(output)].bytes == work.values[at(input)].bytes)
-        work.ops[at(op_index[OpId(k)])].overwrites.push_back({output, input});
+      const std::int32_t output = value_index[op.outputs[pair.output]];
+      const std::int32_t input = value_index[op.inputs[pair.input]];
+      if (output >= 0 && input >= 0 && work.values[output].bytes == work.values[input].bytes)
+        work.ops[op_index[OpId(k)]].overwrites.push_back({output, input});
     }
   }
   return work;

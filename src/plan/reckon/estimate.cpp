@@ -8,14 +8,12 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 constexpr std::int32_t kNone = -1;
 
 // A stay of a value on the device, in steps of the plan.
 struct Stay {
   std::int64_t bytes = 0;
-  std::size_t last = 0;     // the step it ends with
+  std::int64_t last = 0;    // the step it ends with
   bool takes_over = false;  // its bytes are those of an input that ends with the run that makes it
   double ready = 0;         // it may be read
   double free = 0;          // all that touch it have ended
@@ -72,9 +70,9 @@ class Estimate {
     IdVector<ValueId, double> below(bytes_.size(), 0);  // by value: when its copy in a lower tier is whole
     double compute = 0, out = 0, in = 0, disk_out = 0, disk_in = 0;
     std::fill(newest_.begin(), newest_.end(), kNone);
-    for (std::int32_t k : first_) room.take(stays_[at(k)].bytes), newest_[value_of_[at(k)]] = k;
-    std::size_t p = 0;
-    for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    for (std::int32_t k : first_) room.take(stays_[k].bytes), newest_[value_of_[k]] = k;
+    std::int64_t p = 0;
+    for (std::int64_t s = 0; s < std::ssize(plan_.steps); ++s) {
       const Step& step = plan_.steps[s];
       const std::int64_t taken = opened_bytes(s);
       if (runs(step)) {
@@ -110,7 +108,7 @@ class Estimate {
         in = std::max({link(in, out), ready, room.take(taken)}) + device_.launch_seconds + bytes / device_.link_in;
         open(s, in);
       }
-      for (std::int32_t k : ends_[s]) room.give(stays_[at(k)].bytes, stays_[at(k)].free);
+      for (std::int32_t k : ends_[s]) room.give(stays_[k].bytes, stays_[k].free);
     }
     return std::max({compute, out, in, disk_out, disk_in});
   }
@@ -118,26 +116,26 @@ class Estimate {
  private:
   static bool runs(const Step& step) { return std::holds_alternative<RunStep>(step) || std::holds_alternative<PassStep>(step); }
   // What the p-th run reads from whole values, and makes.
-  const std::vector<ValueId>& read_by(const Step& step, std::size_t p) const {
+  const std::vector<ValueId>& read_by(const Step& step, std::int64_t p) const {
     const SplitRun* split = splits_.at(p);
     return split ? split->reads : graph_.op(std::get<RunStep>(step).op).inputs;
   }
-  const std::vector<ValueId>& made_by(const Step& step, std::size_t p) const {
+  const std::vector<ValueId>& made_by(const Step& step, std::int64_t p) const {
     const SplitRun* split = splits_.at(p);
     return split ? split->makes : graph_.op(std::get<RunStep>(step).op).outputs;
   }
 
   Stay* newest(ValueId id) {
     const std::int32_t k = newest_[id];
-    return k == kNone ? nullptr : &stays_[at(k)];
+    return k == kNone ? nullptr : &stays_[k];
   }
 
   double link(double own, double other) const { return device_.full_duplex ? own : std::max(own, other); }
 
-  void open(std::size_t step, double when) {
+  void open(std::int64_t step, double when) {
     for (std::int32_t k : opens_[step]) {
-      newest_[value_of_[at(k)]] = k;
-      stays_[at(k)].ready = stays_[at(k)].free = when;
+      newest_[value_of_[k]] = k;
+      stays_[k].ready = stays_[k].free = when;
     }
   }
 
@@ -148,7 +146,7 @@ class Estimate {
     return old.valid();
   }
 
-  std::int32_t add_stay(ValueId id, std::size_t step, bool takes_over) {
+  std::int32_t add_stay(ValueId id, std::int64_t step, bool takes_over) {
     const auto k = static_cast<std::int32_t>(stays_.size());
     stays_.push_back({bytes_[id], step, takes_over});
     value_of_.push_back(id);
@@ -157,13 +155,13 @@ class Estimate {
   }
 
   void find_stays() {
-    std::vector<std::vector<ValueId>> taking_over(lives_.seconds.size());
+    Table<std::vector<ValueId>> taking_over(lives_.seconds.size());
     for (const Life& life : lives_.all) {
-      if (life.made >= 0 && life.begin > life.made) taking_over[at(life.made)].push_back(life.value);
+      if (life.made >= 0 && life.begin > life.made) taking_over[life.made].push_back(life.value);
       if (life.made < 0 && plan_.home_of(life.value) == Tier::device) first_.push_back(add_stay(life.value, 0, false));
     }
-    std::size_t p = 0;
-    for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    std::int64_t p = 0;
+    for (std::int64_t s = 0; s < std::ssize(plan_.steps); ++s) {
       const Step& step = plan_.steps[s];
       const auto touch = [&](ValueId id) {
         if (Stay* stay = newest(id)) stay->last = s;
@@ -182,35 +180,35 @@ class Estimate {
       if (const auto* drop = std::get_if<DropStep>(&step)) touch(drop->value);
     }
     for (ValueId output : graph_.outputs())
-      if (Stay* stay = newest(output)) stay->last = plan_.steps.size();
-    for (std::size_t k = 0; k < stays_.size(); ++k)
-      if (stays_[k].last < ends_.size()) ends_[stays_[k].last].push_back(static_cast<std::int32_t>(k));
+      if (Stay* stay = newest(output)) stay->last = std::ssize(plan_.steps);
+    for (std::int32_t k = 0; k < stays_.size(); ++k)
+      if (stays_[k].last < ends_.size()) ends_[stays_[k].last].push_back(k);
     // What takes over has the bytes of one that ends there, and gives them back in its stead.
-    for (std::size_t s = 0; s < plan_.steps.size(); ++s)
+    for (std::int64_t s = 0; s < std::ssize(plan_.steps); ++s)
       for (std::int32_t k : opens_[s]) {
-        Stay& stay = stays_[at(k)];
+        Stay& stay = stays_[k];
         const auto source =
-            std::ranges::find_if(ends_[s], [&](std::int32_t other) { return other != k && stays_[at(other)].bytes == stay.bytes; });
+            std::ranges::find_if(ends_[s], [&](std::int32_t other) { return other != k && stays_[other].bytes == stay.bytes; });
         stay.takes_over = stay.takes_over && source != ends_[s].end();
         if (stay.takes_over) ends_[s].erase(source);
       }
   }
 
-  std::int64_t opened_bytes(std::size_t step) const {
+  std::int64_t opened_bytes(std::int64_t step) const {
     std::int64_t bytes = 0;
-    for (std::int32_t k : opens_[step]) bytes += stays_[at(k)].takes_over ? 0 : stays_[at(k)].bytes;
+    for (std::int32_t k : opens_[step]) bytes += stays_[k].takes_over ? 0 : stays_[k].bytes;
     return bytes;
   }
 
   // The most that stays and workspace take at once: of the budget they leave the rest to be packed into.
   std::int64_t most_bytes() const {
     std::int64_t live = 0, most = 0;
-    for (std::int32_t k : first_) live += stays_[at(k)].bytes;
-    std::size_t p = 0;
-    for (std::size_t s = 0; s < plan_.steps.size(); ++s) {
+    for (std::int32_t k : first_) live += stays_[k].bytes;
+    std::int64_t p = 0;
+    for (std::int64_t s = 0; s < std::ssize(plan_.steps); ++s) {
       live += opened_bytes(s);
       most = std::max(most, live + (runs(plan_.steps[s]) ? lives_.workspace[p++] : 0));
-      for (std::int32_t k : ends_[s]) live -= stays_[at(k)].bytes;
+      for (std::int32_t k : ends_[s]) live -= stays_[k].bytes;
     }
     return most;
   }
@@ -223,11 +221,11 @@ class Estimate {
   const Splits& splits_;
   IdVector<ValueId, std::int64_t> bytes_;   // by value
   IdVector<ValueId, std::int32_t> newest_;  // by value: its stay
-  std::vector<Stay> stays_;
-  std::vector<ValueId> value_of_;                        // by stay
-  std::vector<std::int32_t> first_;                      // stays that are there before the first step
-  std::vector<std::vector<std::int32_t>> opens_, ends_;  // by step: stays
-  std::map<ValueId, Tier> tier_;                         // where a value was sent
+  Table<Stay> stays_;
+  Table<ValueId> value_of_;                        // by stay
+  std::vector<std::int32_t> first_;                // stays that are there before the first step
+  Table<std::vector<std::int32_t>> opens_, ends_;  // by step: stays
+  std::map<ValueId, Tier> tier_;                   // where a value was sent
 };
 
 }  // namespace

@@ -10,8 +10,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 class Follower {
  public:
   Follower(const PlanRequest& request, const OpCosts& costs, const Runs& runs, const IdVector<OpId, bool>& on_host,
@@ -33,7 +31,7 @@ class Follower {
       else if (!only_read_by(graph_, ValueId(v), on_host_) && !splits_.streams(ValueId(v)))
         begin_life(ValueId(v), -1);
     }
-    for (std::size_t p = 0; p < runs_.size(); ++p) visit(static_cast<std::int32_t>(p));
+    for (std::int32_t p = 0; p < runs_.size(); ++p) visit(p);
     const auto backward = [&](OpId id) { return graph_.op(id).phase == Phase::backward; };
     lives_.backward = static_cast<std::int32_t>(std::find_if(runs_.begin(), runs_.end(), backward) - runs_.begin());
     for (ValueId output : graph_.outputs())
@@ -45,7 +43,7 @@ class Follower {
  private:
   static constexpr std::int32_t kNone = -1;
 
-  Life& life_of(ValueId id) { return lives_.all[at(newest_[id])]; }
+  Life& life_of(ValueId id) { return lives_.all[newest_[id]]; }
   bool in_weights(ValueId id) const { return graph_.value(id).persistent() || graph_.value(id).version_of; }
 
   void begin_life(ValueId id, std::int32_t position) {
@@ -55,14 +53,14 @@ class Follower {
   }
 
   void visit(std::int32_t position) {
-    const OpId id = runs_[at(position)];
+    const OpId id = runs_[position];
     if (!on_host_.empty() && on_host_[id]) {
       lives_.seconds.push_back(0);
       lives_.workspace.push_back(0);
       return;
     }
     const Op& op = graph_.op(id);
-    const SplitRun* split = splits_.at(at(position));
+    const SplitRun* split = splits_.at(position);
     for (ValueId input : split ? split->reads : op.inputs) {
       if (in_weights(input) || splits_.streams(input)) continue;
       if (newest_[input] == kNone)
@@ -79,29 +77,28 @@ class Follower {
 
   // Outputs that overwrite an input which ends there take no bytes of their own during that run.
   void take_over() {
-    std::vector<std::vector<std::int32_t>> made(runs_.size());
-    std::vector<std::vector<std::int32_t>> ended(runs_.size());
-    for (std::size_t k = 0; k < lives_.all.size(); ++k) {
+    Table<std::vector<std::int32_t>> made(runs_.size());
+    Table<std::vector<std::int32_t>> ended(runs_.size());
+    for (std::int32_t k = 0; k < lives_.all.size(); ++k) {
       const Life& life = lives_.all[k];
-      if (life.made >= 0) made[at(life.made)].push_back(static_cast<std::int32_t>(k));
-      if (life.made >= 0 && !life.uses.empty() && life.end == life.uses.back())
-        ended[at(life.end)].push_back(static_cast<std::int32_t>(k));
+      if (life.made >= 0) made[life.made].push_back(k);
+      if (life.made >= 0 && !life.uses.empty() && life.end == life.uses.back()) ended[life.end].push_back(k);
     }
-    for (std::size_t p = 0; p < runs_.size(); ++p) {
+    for (std::int64_t p = 0; p < runs_.size(); ++p) {
       if (splits_.at(p)) continue;
       const Op& op = graph_.op(runs_[p]);
       const auto life_in = [&](const std::vector<std::int32_t>& lives, ValueId value) {
-        const auto found = std::ranges::find(lives, value, [&](std::int32_t k) { return lives_.all[at(k)].value; });
+        const auto found = std::ranges::find(lives, value, [&](std::int32_t k) { return lives_.all[k].value; });
         return found == lives.end() ? kNone : *found;
       };
-      const auto source = [&](const InPlacePair& pair) { return life_in(ended[p], op.inputs[at(pair.input)]); };
-      const auto target = [&](const InPlacePair& pair) { return life_in(made[p], op.outputs[at(pair.output)]); };
+      const auto source = [&](const InPlacePair& pair) { return life_in(ended[p], op.inputs[pair.input]); };
+      const auto target = [&](const InPlacePair& pair) { return life_in(made[p], op.outputs[pair.output]); };
       const auto may = [&](const InPlacePair& pair) {
         const std::int32_t from = source(pair), to = target(pair);
-        return from != kNone && to != kNone && lives_.all[at(from)].bytes == lives_.all[at(to)].bytes;
+        return from != kNone && to != kNone && lives_.all[from].bytes == lives_.all[to].bytes;
       };
       for (const InPlacePair& pair : in_place_pairs({graph_, op}, may)) {
-        Life& life = lives_.all[at(target(pair))];
+        Life& life = lives_.all[target(pair)];
         life.takes_over = source(pair);
         ++life.begin;
       }
@@ -121,11 +118,11 @@ class Follower {
 }  // namespace
 
 std::vector<std::int64_t> Lives::bytes() const {
-  std::vector<std::int64_t> change(workspace.size() + 1, 0);
+  Table<std::int64_t> change(workspace.size() + 1, 0);
   for (const Life& life : all) {
     if (life.begin > life.end) continue;
-    change[at(life.begin)] += life.bytes;
-    change[at(life.end) + 1] -= life.bytes;
+    change[life.begin] += life.bytes;
+    change[life.end + 1] -= life.bytes;
   }
   std::vector<std::int64_t> sums(workspace.size());
   std::int64_t live = persistent;
@@ -151,7 +148,7 @@ Call whole_call(const Graph& graph, const Op& op) {
   CallBoxes boxes;
   for (ValueId input : op.inputs) boxes.in.push_back(Box::whole(graph.value(input).type.shape));
   for (ValueId output : op.outputs) boxes.out.push_back(Box::whole(graph.value(output).type.shape));
-  const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site) ? Box() : boxes.in[at(op.def->push_driver(site))];
+  const Box owned = boxes.in.empty() || !op.def->has_owned_terms(site) ? Box() : boxes.in[op.def->push_driver(site)];
   return {site, std::move(boxes), owned};
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/alignment.h"
 #include "base/bytes.h"
+#include "base/table.h"
 #include "cost/profile.h"
 #include "plan/planner.h"
 #include "plan/reckon/split_runs.h"
@@ -15,7 +16,7 @@ namespace outsize {
 std::int64_t packed_bytes(const PlanRequest& request, ValueId value);
 
 // The ops of a plan in the order they run; one that stands twice is recomputed. Positions are indices into it.
-using Runs = std::vector<OpId>;
+using Runs = Table<OpId>;
 
 // The call that runs an op on whole values. Holds on to its arguments.
 Call whole_call(const Graph& graph, const Op& op);
@@ -37,9 +38,9 @@ struct Life {
 
 // What is on the device during each run.
 struct Lives {
-  std::vector<Life> all;                    // in the order they are made
-  std::vector<std::int64_t> workspace;      // of each run
-  std::vector<double> seconds;              // of each run, by the profile
+  Table<Life> all;                          // in the order they are made
+  Table<std::int64_t> workspace;            // of each run
+  Table<double> seconds;                    // of each run, by the profile
   std::int64_t persistent = 0;              // weights and states, there throughout
   std::int32_t backward = 0;                // the first run of backward: ops of forward after it are run again
   std::vector<std::int64_t> bytes() const;  // the sum during each run

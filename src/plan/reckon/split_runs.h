@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/id_vector.h"
+#include "base/table.h"
 #include "plan/plan.h"
 
 namespace outsize {
@@ -21,14 +22,12 @@ struct SplitRun {
 struct Splits {
   static constexpr std::int32_t kWhole = -1;
 
-  std::vector<std::int32_t> of_run;  // by run: index into `all`, or kWhole; empty: all are whole
-  std::vector<SplitRun> all;
+  Table<std::int32_t> of_run;  // by run: index into `all`, or kWhole; empty: all are whole
+  Table<SplitRun> all;
   // By value: whether it lives in a lower tier, and on the device in tiles only; only runs of `all` touch it. Empty: none does.
   IdVector<ValueId, bool> streamed;
 
-  const SplitRun* at(std::size_t run) const {
-    return of_run.empty() || of_run[run] == kWhole ? nullptr : &all[static_cast<std::size_t>(of_run[run])];
-  }
+  const SplitRun* at(std::int64_t run) const { return of_run.empty() || of_run[run] == kWhole ? nullptr : &all[of_run[run]]; }
   bool streams(ValueId value) const { return !streamed.empty() && streamed[value]; }
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
+#include "base/table.h"
 #include "cost/profile.h"
 
 namespace outsize {
@@ -12,17 +12,15 @@ namespace outsize {
 // The seconds of each run in which a link is free.
 class IdleLink {
  public:
-  IdleLink(const Device& device, const std::vector<double>& seconds)
+  IdleLink(const Device& device, const Table<double>& seconds)
       : full_duplex_(device.full_duplex), all_(seconds), out_(seconds), in_(seconds) {}
 
   // Of a run, those in which it is not: the busier direction counts.
-  double busy(std::int32_t run) const {
-    return all_[at(run)] - std::min(out_[at(run)], full_duplex_ ? in_[at(run)] : out_[at(run)]);
-  }
+  double busy(std::int32_t run) const { return all_[run] - std::min(out_[run], full_duplex_ ? in_[run] : out_[run]); }
   // Takes them for copies of the run's own.
   void occupy(std::int32_t run, double seconds) {
     changed_ = true;
-    for (std::vector<double>* idle : {&out_, &in_}) (*idle)[at(run)] = std::max(0.0, (*idle)[at(run)] - seconds);
+    for (Table<double>* idle : {&out_, &in_}) (*idle)[run] = std::max(0.0, (*idle)[run] - seconds);
   }
 
   // To be called after changes and before what is left is asked for.
@@ -44,24 +42,23 @@ class IdleLink {
   // that follow.
   template <class Fits>
   double left_in(double seconds, std::int32_t first, std::int32_t end, const Fits& fits) const {
-    const std::vector<double>& idle = full_duplex_ ? in_ : out_;
-    for (std::int32_t u = end; u-- > first && seconds > 0 && fits(u);) seconds -= idle[at(u)];
+    const Table<double>& idle = full_duplex_ ? in_ : out_;
+    for (std::int32_t u = end; u-- > first && seconds > 0 && fits(u);) seconds -= idle[u];
     return std::max(seconds, 0.0);
   }
   void take_out(double seconds, std::int32_t first, std::int32_t end) {
     changed_ = true;
-    for (std::int32_t u = first; u < end && seconds > 0; ++u) take(out_[at(u)], seconds);
+    for (std::int32_t u = first; u < end && seconds > 0; ++u) take(out_[u], seconds);
   }
   void take_in(double seconds, std::int32_t first, std::int32_t end) {
     changed_ = true;
-    std::vector<double>& idle = full_duplex_ ? in_ : out_;
-    for (std::int32_t u = end; u-- > first && seconds > 0;) take(idle[at(u)], seconds);
+    Table<double>& idle = full_duplex_ ? in_ : out_;
+    for (std::int32_t u = end; u-- > first && seconds > 0;) take(idle[u], seconds);
   }
 
  private:
-  static std::size_t at(std::int32_t run) { return static_cast<std::size_t>(run); }
-  static double left(const std::vector<double>& sums, double seconds, std::int32_t first, std::int32_t end) {
-    return first >= end ? seconds : std::max(0.0, seconds - (sums[at(end)] - sums[at(first)]));
+  static double left(const Table<double>& sums, double seconds, std::int32_t first, std::int32_t end) {
+    return first >= end ? seconds : std::max(0.0, seconds - (sums[end] - sums[first]));
   }
   static void take(double& idle, double& seconds) {
     const double taken = std::min(idle, seconds);
@@ -70,9 +67,9 @@ class IdleLink {
   }
 
   bool full_duplex_;
-  std::vector<double> all_;                 // seconds of each run
-  std::vector<double> out_, in_;            // where the link is half duplex, only the first counts
-  std::vector<double> out_sums_, in_sums_;  // before each run
+  Table<double> all_;                 // seconds of each run
+  Table<double> out_, in_;            // where the link is half duplex, only the first counts
+  Table<double> out_sums_, in_sums_;  // before each run
   bool changed_ = true;
 };
 

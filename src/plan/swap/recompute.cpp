@@ -11,8 +11,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // The results that were made again and are there, and which of them goes when they take too much.
 class Cache {
  public:
@@ -121,14 +119,14 @@ class Recomputation {
     }
     std::vector<bool> made(layers.size(), false);
     std::size_t next = 0, reached = layers.size();
-    const auto pass_over = [&](std::size_t first) {
-      for (std::size_t p = first; p < runs_.size(); ++p)
+    const auto pass_over = [&](std::int64_t first) {
+      for (std::int64_t p = first; p < runs_.size(); ++p)
         for (ValueId output : graph_.op(runs_[p]).outputs)
           if (droppable(output) && !in_layer[output]) there_[output] = false;
     };
     const auto step = [&] {
       const auto [kind, i] = steps[next++];
-      const std::size_t before = runs_.size();
+      const std::int64_t before = runs_.size();
       switch (kind) {
         case ChainStep::Kind::forward:
           if (made[i])
@@ -220,22 +218,22 @@ class Recomputation {
     // By op, where it first runs; by value, the last position that reads it.
     IdVector<OpId, std::int64_t> ran(graph_.op_count(), -1);
     IdVector<ValueId, std::int64_t> read(graph_.value_count(), -1);
-    for (std::size_t p = 0; p < runs_.size(); ++p) {
-      if (ran[runs_[p]] < 0) ran[runs_[p]] = static_cast<std::int64_t>(p);
-      for (ValueId input : graph_.op(runs_[p]).inputs) read[input] = static_cast<std::int64_t>(p);
+    for (std::int64_t p = 0; p < runs_.size(); ++p) {
+      if (ran[runs_[p]] < 0) ran[runs_[p]] = p;
+      for (ValueId input : graph_.op(runs_[p]).inputs) read[input] = p;
     }
-    std::vector<std::vector<OpId>> after(runs_.size() + 1);  // after[p]: run once p runs are made
+    Table<std::vector<OpId>> after(runs_.size() + 1);  // after[p]: run once p runs are made
     for (OpId id : updates) {
       const Op& op = graph_.op(id);
       std::int64_t last = -1;
       for (ValueId input : op.inputs)
         if (const OpId producer = graph_.value(input).producer) last = std::max(last, ran[producer]);
-      for (const InPlacePair& pair : op.updates) last = std::max(last, read[op.inputs[at(pair.input)]]);
+      for (const InPlacePair& pair : op.updates) last = std::max(last, read[op.inputs[pair.input]]);
       ran[id] = last;
-      after[at(last + 1)].push_back(id);
+      after[last + 1].push_back(id);
     }
     Runs all;
-    for (std::size_t p = 0; p <= runs_.size(); ++p) {
+    for (std::int64_t p = 0; p <= runs_.size(); ++p) {
       if (p > 0) all.push_back(runs_[p - 1]);
       all.insert(all.end(), after[p].begin(), after[p].end());
     }

@@ -12,8 +12,6 @@ namespace outsize {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // A stay on the device of a persistent value that lives elsewhere.
 struct Visit {
   ValueId value;
@@ -24,7 +22,7 @@ struct Visit {
 };
 
 bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
-  return !choice.on_host.empty() && choice.on_host[choice.runs[at(run)]];
+  return !choice.on_host.empty() && choice.on_host[choice.runs[run]];
 }
 
 IdVector<ValueId, bool> away_of(const PlanRequest& request, IdVector<ValueId, bool> away) {
@@ -35,27 +33,26 @@ IdVector<ValueId, bool> away_of(const PlanRequest& request, IdVector<ValueId, bo
   return away;
 }
 
-std::vector<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
+Table<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
   const Graph& graph = request.graph;
   const IdVector<ValueId, bool> away = away_of(request, choice.away);
-  std::vector<Visit> visits;
+  Table<Visit> visits;
   IdVector<ValueId, std::int64_t> newest(graph.value_count(), -1);  // index into visits
-  for (std::size_t p = 0; p < choice.runs.size(); ++p) {
-    const auto run = static_cast<std::int32_t>(p);
+  for (std::int32_t run = 0; run < choice.runs.size(); ++run) {
     if (runs_on_host(choice, run)) continue;
-    const Op& op = graph.op(choice.runs[p]);
+    const Op& op = graph.op(choice.runs[run]);
     const auto visit = [&](ValueId id) -> Visit& {
       std::int64_t& found = newest[id];
-      if (found < 0 || run - visits[at(found)].last > choice.near) {
+      if (found < 0 || run - visits[found].last > choice.near) {
         const std::int64_t bytes = packed_bytes(request, id);
-        const std::int32_t earliest = found < 0 ? 0 : visits[at(found)].last + 1;
-        found = static_cast<std::int64_t>(visits.size());
+        const std::int32_t earliest = found < 0 ? 0 : visits[found].last + 1;
+        found = visits.size();
         visits.push_back({id, bytes, run, run, earliest, {}});
       }
-      visits[at(found)].last = run;
-      return visits[at(found)];
+      visits[found].last = run;
+      return visits[found];
     };
-    const SplitRun* split = choice.splits.at(p);
+    const SplitRun* split = choice.splits.at(run);
     for (ValueId input : split ? split->reads : op.inputs)
       if (away[input]) visit(input);
     for (ValueId output : op.outputs)
@@ -73,18 +70,18 @@ struct Departure {
 };
 
 // What the updates that the host runs read of the device: gradients, and what is known of them all.
-std::vector<Departure> sent_to_host(const Graph& graph, const Lives& lives, const SpillChoice& choice) {
+Table<Departure> sent_to_host(const Graph& graph, const Lives& lives, const SpillChoice& choice) {
   IdVector<ValueId, bool> read(graph.value_count(), false);
-  for (std::size_t p = 0; p < choice.runs.size(); ++p)
-    if (runs_on_host(choice, static_cast<std::int32_t>(p)))
+  for (std::int32_t p = 0; p < choice.runs.size(); ++p)
+    if (runs_on_host(choice, p))
       for (ValueId input : graph.op(choice.runs[p]).inputs)
         if (!graph.value(input).persistent() && !graph.value(input).version_of) read[input] = true;
-  std::vector<Departure> sent;
-  for (std::size_t k = lives.all.size(); k-- > 0;) {  // of several lives the last
+  Table<Departure> sent;
+  for (auto k = static_cast<std::int32_t>(lives.all.size()); k-- > 0;) {  // of several lives the last
     const Life& life = lives.all[k];
     if (!read[life.value]) continue;
     read[life.value] = false;
-    sent.push_back({static_cast<std::int32_t>(k), life.end, static_cast<std::int32_t>(choice.runs.size()) - 1, Tier::host});
+    sent.push_back({k, life.end, static_cast<std::int32_t>(choice.runs.size()) - 1, Tier::host});
   }
   return sent;
 }
@@ -106,7 +103,7 @@ class Clock {
   // Bytes that a copy holds.
   struct Held {
     double until = 0;
-    std::size_t copy = 0;
+    std::int64_t copy = 0;
     std::int64_t bytes = 0;
     auto operator<=>(const Held&) const = default;
   };
@@ -123,8 +120,8 @@ class Clock {
     now_ = std::max(now_, held.until);
   }
   // The copies that are whole before a run beside which they may hold `room` bytes.
-  std::vector<std::size_t> release(std::int64_t room) {
-    std::vector<std::size_t> released;
+  std::vector<std::int64_t> release(std::int64_t room) {
+    std::vector<std::int64_t> released;
     while (!held_.empty() && (bytes_ > room || held_.begin()->until <= now_)) {
       released.push_back(held_.begin()->copy);
       wait_for(Held(*held_.begin()));
@@ -144,56 +141,56 @@ class Clock {
 // early as it can, and what comes back in the order it is needed, as late as it can; runs wait for copies where they must.
 class Timer {
  public:
-  Timer(const PlanRequest& request, const Lives& lives, std::vector<std::int64_t> tightest)
+  Timer(const PlanRequest& request, const Lives& lives, Table<std::int64_t> tightest)
       : request_(request), lives_(lives), live_(std::move(tightest)) {}
 
   // Returns the run that each outlives.
-  std::vector<std::int32_t> leave(const std::vector<Departure>& departures) {
-    std::vector<std::vector<std::size_t>> made(live_.size() + 1), idle(live_.size() + 1), due(live_.size() + 1);  // before each run
-    std::vector<std::int32_t> drops;
-    for (std::size_t k = 0; k < departures.size(); ++k) {
-      made[at(lives_.all[at(departures[k].life)].made + 1)].push_back(k);
-      idle[at(departures[k].after + 1)].push_back(k);
-      due[at(departures[k].until + 1)].push_back(k);
+  Table<std::int32_t> leave(const Table<Departure>& departures) {
+    Table<std::vector<std::int64_t>> made(live_.size() + 1), idle(live_.size() + 1), due(live_.size() + 1);  // before each run
+    Table<std::int32_t> drops;
+    for (std::int64_t k = 0; k < departures.size(); ++k) {
+      made[lives_.all[departures[k].life].made + 1].push_back(k);
+      idle[departures[k].after + 1].push_back(k);
+      due[departures[k].until + 1].push_back(k);
       drops.push_back(departures[k].until);
     }
-    std::vector<double> gone(lives_.all.size(), 0);  // by life: when it is copied, which is once
-    const auto held = [&](std::size_t k) {
-      const std::size_t life = at(departures[k].life);
+    Table<double> gone(lives_.all.size(), 0);  // by life: when it is copied, which is once
+    const auto held = [&](std::int64_t k) {
+      const std::int64_t life = departures[k].life;
       return Clock::Held{gone[life], k, lives_.all[life].bytes};
     };
     const Device& device = request_.profile.device;
     Clock clock;
-    for (std::size_t p = 0; p < live_.size(); ++p) {
-      for (std::size_t k : made[p])
-        if (double& end = gone[at(departures[k].life)]; end == 0)
+    for (std::int32_t p = 0; p < live_.size(); ++p) {
+      for (std::int64_t k : made[p])
+        if (double& end = gone[departures[k].life]; end == 0)
           end = clock.copy(seconds(held(k).bytes, departures[k].tier, device.link_out, device.disk_out));
-      for (std::size_t k : due[p]) clock.wait_for(held(k));
-      for (std::size_t k : idle[p]) clock.hold(held(k));
-      for (std::size_t k : clock.release(room(p))) drops[k] = static_cast<std::int32_t>(p) - 1;
+      for (std::int64_t k : due[p]) clock.wait_for(held(k));
+      for (std::int64_t k : idle[p]) clock.hold(held(k));
+      for (std::int64_t k : clock.release(room(p))) drops[k] = p - 1;
       live_[p] += clock.held_bytes();
       clock.run(lives_.seconds[p]);
     }
     return drops;
   }
 
-  void come_back(std::vector<Arrival>& arrivals) {
-    std::vector<std::vector<std::size_t>> read(live_.size() + 1), due(live_.size() + 1);  // by run
-    for (std::size_t k = 0; k < arrivals.size(); ++k) {
+  void come_back(Table<Arrival>& arrivals) {
+    Table<std::vector<std::int64_t>> read(live_.size() + 1), due(live_.size() + 1);  // by run
+    for (std::int64_t k = 0; k < arrivals.size(); ++k) {
       if (arrivals[k].timed) continue;
-      read[at(arrivals[k].before)].push_back(k);
-      due[at(arrivals[k].earliest)].push_back(k);
+      read[arrivals[k].before].push_back(k);
+      due[arrivals[k].earliest].push_back(k);
       arrivals[k].in = arrivals[k].earliest;
     }
-    std::vector<Clock::Held> held(arrivals.size());
+    Table<Clock::Held> held(arrivals.size());
     const Device& device = request_.profile.device;
     Clock clock;  // from the last run to the first
-    for (std::size_t p = live_.size(); p-- > 0;) {
-      for (std::size_t k : due[p + 1]) clock.wait_for(held[k]);
-      for (std::size_t k : clock.release(room(p))) arrivals[k].in = static_cast<std::int32_t>(p) + 1;
+    for (auto p = static_cast<std::int32_t>(live_.size()); p-- > 0;) {
+      for (std::int64_t k : due[p + 1]) clock.wait_for(held[k]);
+      for (std::int64_t k : clock.release(room(p))) arrivals[k].in = p + 1;
       live_[p] += clock.held_bytes();
       clock.run(lives_.seconds[p]);
-      for (std::size_t k : read[p]) {
+      for (std::int64_t k : read[p]) {
         const Arrival& arrival = arrivals[k];
         held[k] = {clock.copy(seconds(arrival.bytes, arrival.tier, device.link_in, device.disk_in)), k, arrival.bytes};
         clock.hold(held[k]);
@@ -207,21 +204,21 @@ class Timer {
     return request_.profile.device.launch_seconds + count / link + (tier == Tier::disk ? count / disk : 0);
   }
   // What may be beside a run.
-  std::int64_t room(std::size_t run) const {
+  std::int64_t room(std::int64_t run) const {
     if (!request_.limited()) return std::numeric_limits<std::int64_t>::max();
     return limit_of(request_) - request_.gaps - live_[run];
   }
 
   const PlanRequest& request_;
   const Lives& lives_;
-  std::vector<std::int64_t> live_;  // bytes during each run
+  Table<std::int64_t> live_;  // bytes during each run
 };
 
 // The most that an update run by the host takes of its memory at once, wherever its values live.
 std::int64_t largest_update(const PlanRequest& request, const SpillChoice& choice) {
   std::int64_t largest = 0;
-  for (std::size_t p = 0; p < choice.runs.size(); ++p) {
-    if (!runs_on_host(choice, static_cast<std::int32_t>(p))) continue;
+  for (std::int32_t p = 0; p < choice.runs.size(); ++p) {
+    if (!runs_on_host(choice, p)) continue;
     const Op& op = request.graph.op(choice.runs[p]);
     std::int64_t bytes = 0;
     for (ValueId input : op.inputs) bytes += packed_bytes(request, input);
@@ -252,7 +249,7 @@ class Tiers {
 }  // namespace
 
 std::optional<Swap> gap_of(const Lives& lives, std::int32_t index) {
-  const Life& life = lives.all[at(index)];
+  const Life& life = lives.all[index];
   const auto first = std::lower_bound(life.uses.begin(), life.uses.end(), lives.backward);
   if (first == life.uses.end() || life.made >= lives.backward) return std::nullopt;
   const std::int32_t after = first == life.uses.begin() ? std::max(life.made, 0) : *(first - 1);
@@ -262,9 +259,9 @@ std::optional<Swap> gap_of(const Lives& lives, std::int32_t index) {
 
 std::vector<Swap> activation_gaps(const Lives& lives) {
   std::vector<Swap> gaps;
-  for (std::size_t k = 0; k < lives.all.size(); ++k)
+  for (std::int32_t k = 0; k < lives.all.size(); ++k)
     if (lives.all[k].made >= 0)
-      if (const auto gap = gap_of(lives, static_cast<std::int32_t>(k))) gaps.push_back(*gap);
+      if (const auto gap = gap_of(lives, k)) gaps.push_back(*gap);
   return gaps;
 }
 
@@ -279,35 +276,35 @@ IdVector<OpId, bool> host_updates(const PlanRequest& request, const IdVector<Val
   return updates;
 }
 
-std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice) {
-  std::vector<std::int64_t> sums = lives.bytes();
-  std::vector<std::int64_t> change(sums.size() + 1, 0);
+Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice) {
+  Table<std::int64_t> sums = lives.bytes();
+  Table<std::int64_t> change(sums.size() + 1, 0);
   for (const Swap& swap : choice.swaps) {
-    change[at(swap.after) + 1] -= lives.all[at(swap.life)].bytes;
-    change[at(swap.before)] += lives.all[at(swap.life)].bytes;
+    change[swap.after + 1] -= lives.all[swap.life].bytes;
+    change[swap.before] += lives.all[swap.life].bytes;
   }
   const IdVector<ValueId, bool> away = away_of(request, choice.away);
   for (std::int64_t v = 0; v < away.size(); ++v)
     if (away[ValueId(v)]) change[0] -= packed_bytes(request, ValueId(v));
   for (const Visit& visit : visits_of(request, choice)) {
-    change[at(visit.first)] += visit.bytes;
-    change[at(visit.last) + 1] -= visit.bytes;
+    change[visit.first] += visit.bytes;
+    change[visit.last + 1] -= visit.bytes;
   }
   std::int64_t sum = 0;
-  for (std::size_t p = 0; p < sums.size(); ++p) sums[p] += sum += change[p];
+  for (std::int64_t p = 0; p < sums.size(); ++p) sums[p] += sum += change[p];
   return sums;
 }
 
 Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, const Lives& lives, SpillChoice choice) {
-  const std::vector<std::int64_t> tightest = tightest_bytes(request, lives, choice);
+  const Table<std::int64_t> tightest = tightest_bytes(request, lives, choice);
   const auto peak = std::max_element(tightest.begin(), tightest.end());
   Plan plan;
   plan.name = request.graph.name;
   plan.planner = planner;
-  const std::vector<Visit> visits = visits_of(request, choice);
-  std::vector<Departure> departures;
+  const Table<Visit> visits = visits_of(request, choice);
+  Table<Departure> departures;
   for (const Swap& swap : choice.swaps) departures.push_back({swap.life, swap.after, swap.before - 1, swap.tier});
-  const std::vector<Departure> sent = sent_to_host(request.graph, lives, choice);
+  const Table<Departure> sent = sent_to_host(request.graph, lives, choice);
   departures.insert(departures.end(), sent.begin(), sent.end());
 
   std::vector<ValueId> homeless;  // away, in the order of the graph
@@ -319,20 +316,20 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
     if (choice.splits.streams(ValueId(v))) homeless.emplace_back(v);
   for (ValueId value : homeless) count(packed_bytes(request, value));
-  std::vector<std::size_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
-  for (std::size_t k = departures.size(); k-- > 0;) first[at(departures[k].life)] = k;
-  const auto copied = [&](std::size_t k) { return first[at(departures[k].life)] == k; };
-  for (std::size_t k = 0; k < departures.size(); ++k)
-    if (copied(k)) count(lives.all[at(departures[k].life)].bytes);
+  Table<std::int64_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
+  for (std::int64_t k = departures.size(); k-- > 0;) first[departures[k].life] = k;
+  const auto copied = [&](std::int64_t k) { return first[departures[k].life] == k; };
+  for (std::int64_t k = 0; k < departures.size(); ++k)
+    if (copied(k)) count(lives.all[departures[k].life].bytes);
   largest = std::max(largest, largest_update(request, choice));
   if (total > 0 && request.budgets.host == 0 && request.budgets.disk == 0) {
-    Refusal refusal = refusal_of(request, planner, total, choice.runs[at(peak - tightest.begin())]);
+    Refusal refusal = refusal_of(request, planner, total, choice.runs[peak - tightest.begin()]);
     refusal.tier = Tier::host;
     refusal.budget = 0;
     return refusal;
   }
   if (peak != tightest.end() && *peak > limit_of(request))
-    return refusal_of(request, planner, *peak, choice.runs[at(peak - tightest.begin())]);
+    return refusal_of(request, planner, *peak, choice.runs[peak - tightest.begin()]);
   Tiers tiers(request.budgets, total, largest);
   for (ValueId value : homeless) {
     const auto known = request.homes.find(request.graph.value(value).name);
@@ -341,21 +338,21 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
     if (request.graph.value(ValueId(v)).role == Role::input && only_read_by(request.graph, ValueId(v), choice.on_host))
       plan.home[ValueId(v)] = Tier::host;
-  for (std::size_t k = 0; k < departures.size(); ++k) {
+  for (std::int64_t k = 0; k < departures.size(); ++k) {
     const std::int32_t life = departures[k].life;
-    departures[k].tier = copied(k) ? tiers.take(lives.all[at(life)].bytes) : departures[first[at(life)]].tier;
+    departures[k].tier = copied(k) ? tiers.take(lives.all[life].bytes) : departures[first[life]].tier;
   }
 
   Timer timer(request, lives, tightest);
-  std::vector<std::int32_t> drops;
+  Table<std::int32_t> drops;
   if (choice.timed)
     for (const Departure& going : departures) drops.push_back(going.after);
   else
     drops = timer.leave(departures);
-  std::vector<Arrival> arrivals;
-  for (std::size_t k = 0; k < choice.swaps.size(); ++k) {
+  Table<Arrival> arrivals;
+  for (std::int64_t k = 0; k < std::ssize(choice.swaps); ++k) {
     const Swap& swap = choice.swaps[k];
-    const Life& life = lives.all[at(swap.life)];
+    const Life& life = lives.all[swap.life];
     const std::int32_t use = *std::lower_bound(life.uses.begin(), life.uses.end(), swap.before);
     arrivals.push_back({life.bytes, departures[k].tier, use, drops[k] + 1, swap.before, choice.timed});
   }
@@ -363,36 +360,36 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
     arrivals.push_back({visit.bytes, plan.home[visit.value], visit.first, visit.earliest, visit.first, false});
   timer.come_back(arrivals);
 
-  const auto value = [&](std::size_t k) {
-    return k < choice.swaps.size() ? lives.all[at(choice.swaps[k].life)].value : visits[k - choice.swaps.size()].value;
+  const auto value = [&](std::int64_t k) {
+    return k < std::ssize(choice.swaps) ? lives.all[choice.swaps[k].life].value : visits[k - std::ssize(choice.swaps)].value;
   };
   const Runs& runs = choice.runs;
-  std::vector<std::vector<std::size_t>> out(runs.size() + 1), in(runs.size());  // before each run
-  std::vector<std::vector<Step>> after(runs.size());
-  for (std::size_t k = 0; k < departures.size(); ++k) {
-    const Life& life = lives.all[at(departures[k].life)];
+  Table<std::vector<std::int64_t>> out(runs.size() + 1), in(runs.size());  // before each run
+  Table<std::vector<Step>> after(runs.size());
+  for (std::int64_t k = 0; k < departures.size(); ++k) {
+    const Life& life = lives.all[departures[k].life];
     if (copied(k) && drops[k] == life.made)  // nothing reads it before its gap: it leaves before its drop
-      after[at(life.made)].push_back(OutStep{life.value, departures[k].tier});
+      after[life.made].push_back(OutStep{life.value, departures[k].tier});
     else if (copied(k))
-      out[at(life.made + 1)].push_back(k);
-    after[at(drops[k])].push_back(DropStep{life.value});
+      out[life.made + 1].push_back(k);
+    after[drops[k]].push_back(DropStep{life.value});
   }
   for (const Visit& visit : visits) {
-    if (visit.next) after[at(visit.last)].push_back(OutStep{visit.next, plan.home[visit.value]});
-    after[at(visit.last)].push_back(DropStep{visit.next ? visit.next : visit.value});
+    if (visit.next) after[visit.last].push_back(OutStep{visit.next, plan.home[visit.value]});
+    after[visit.last].push_back(DropStep{visit.next ? visit.next : visit.value});
   }
-  for (std::size_t k = 0; k < arrivals.size(); ++k) in[at(arrivals[k].in)].push_back(k);
-  for (std::size_t p = 0; p < runs.size(); ++p) {
-    for (std::size_t k : out[p]) plan.steps.push_back(OutStep{lives.all[at(departures[k].life)].value, departures[k].tier});
+  for (std::int64_t k = 0; k < arrivals.size(); ++k) in[arrivals[k].in].push_back(k);
+  for (std::int32_t p = 0; p < runs.size(); ++p) {
+    for (std::int64_t k : out[p]) plan.steps.push_back(OutStep{lives.all[departures[k].life].value, departures[k].tier});
     // The first needed goes first.
     std::stable_sort(in[p].begin(), in[p].end(),
-                     [&](std::size_t a, std::size_t b) { return arrivals[a].before < arrivals[b].before; });
-    for (std::size_t k : in[p]) plan.steps.push_back(InStep{value(k)});
+                     [&](std::int64_t a, std::int64_t b) { return arrivals[a].before < arrivals[b].before; });
+    for (std::int64_t k : in[p]) plan.steps.push_back(InStep{value(k)});
     if (const SplitRun* split = choice.splits.at(p)) {
       plan.steps.push_back(PassStep{static_cast<int>(plan.passes.size())});
       plan.passes.push_back(split->pass);
     } else {
-      plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, static_cast<std::int32_t>(p)) ? Tier::host : Tier::device});
+      plan.steps.push_back(RunStep{runs[p], runs_on_host(choice, p) ? Tier::host : Tier::device});
     }
     plan.steps.insert(plan.steps.end(), after[p].begin(), after[p].end());
   }

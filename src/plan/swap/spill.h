@@ -44,7 +44,7 @@ struct SpillChoice {
 IdVector<OpId, bool> host_updates(const PlanRequest& request, const IdVector<ValueId, bool>& away);
 
 // The bytes during each run when everything is as tight as can be.
-std::vector<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice);
+Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice);
 
 // The steps of a plan: each value starts to leave when it is made, and stays on the device until it has left or the room is needed;
 // it comes back as early as the room allows, but not before it has to. Refused when the tightest timing exceeds the budget, or

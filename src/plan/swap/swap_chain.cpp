@@ -13,8 +13,6 @@ constexpr int kAttempts = 6;
 // A value of less than this part of all that waits is joined with the next.
 constexpr std::int64_t kParts = 200;
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
-
 // An x_i.
 struct Waiting {
   std::int64_t bytes = 0;
@@ -26,8 +24,8 @@ struct Waiting {
 std::vector<Waiting> waiting_of(const Lives& lives) {
   std::vector<Swap> gaps;
   std::int64_t total = 0;
-  for (std::size_t k = 0; k < lives.all.size(); ++k) {
-    const auto gap = gap_of(lives, static_cast<std::int32_t>(k));
+  for (std::int32_t k = 0; k < lives.all.size(); ++k) {
+    const auto gap = gap_of(lives, k);
     if (!gap) continue;
     gaps.push_back(*gap);
     total += lives.all[k].bytes;
@@ -35,7 +33,7 @@ std::vector<Waiting> waiting_of(const Lives& lives) {
   std::stable_sort(gaps.begin(), gaps.end(), [](const Swap& a, const Swap& b) { return a.before > b.before; });
   std::vector<Waiting> all;
   for (const Swap& gap : gaps) {
-    const Life& life = lives.all[at(gap.life)];
+    const Life& life = lives.all[gap.life];
     if (all.empty())
       all.emplace_back();
     else if (all.back().bytes >= total / kParts)
@@ -76,7 +74,7 @@ SwapChain swap_chain_of(const PlanRequest& request) {
   for (Waiting& x : waiting) {
     chain.x.push_back(x.bytes);
     of.swaps.push_back(std::move(x.swaps));
-    of.first.push_back(of.runs[std::min(at(x.made + 1), of.runs.size() - 1)]);
+    of.first.push_back(of.runs[std::min<std::int64_t>(x.made + 1, of.runs.size() - 1)]);
   }
   chain.x.push_back(0);
 
@@ -84,17 +82,16 @@ SwapChain swap_chain_of(const PlanRequest& request) {
   std::partial_sum(chain.x.begin(), chain.x.end(), sums.begin());
   const std::vector<std::int64_t> bytes = of.lives.bytes();
   std::size_t layer = 0;
-  for (std::size_t p = 0; p < of.runs.size(); ++p) {
-    const auto run = static_cast<std::int32_t>(p);
+  for (std::int32_t run = 0; run < of.runs.size(); ++run) {
     const bool backward = run >= of.lives.backward;
     if (run == of.lives.backward) layer = layers - 1;
     if (backward)
       while (layer > 0 && waiting[layer - 1].before <= run) --layer;
     else
       while (layer + 1 < layers && waiting[layer + 1].made < run) ++layer;
-    (backward ? chain.backward : chain.forward)[layer] += of.lives.seconds[p];
+    (backward ? chain.backward : chain.forward)[layer] += of.lives.seconds[run];
     std::int64_t& extra = (backward ? chain.backward_extra : chain.forward_extra)[layer];
-    extra = std::max(extra, bytes[p] - of.fixed - sums[layer + 1]);
+    extra = std::max(extra, bytes[run] - of.fixed - sums[layer + 1]);
   }
   return of;
 }

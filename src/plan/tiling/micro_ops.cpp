@@ -12,7 +12,7 @@ namespace outsize {
 bool MicroOps::can_cut(OpId op, int dim) {
   const auto [known, fresh] = can_cut_.try_emplace({op.index, dim}, false);
   constexpr std::array kCuts{Cut::samples, Cut::tokens, Cut::space};
-  if (fresh && can_tile(graph_, op, kCuts.at(static_cast<std::size_t>(dim)))) {
+  if (fresh && can_tile(graph_, op, kCuts.at(dim))) {
     const Dims& shape = graph_.value(driver(op)).type.shape;
     known->second = shape.rank() > dim && shape[dim] > 1;
   }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/table.h"
 #include "graph/opdef.h"
 #include "plan/analysis/order.h"
 
@@ -51,7 +52,7 @@ class RegionPlanner {
         values_(graph.value_count()) {
     for (std::size_t i = 0; i < order_.size(); ++i) position_[order_[i]] = i;
     const std::int32_t last = *std::max_element(numbers_.begin(), numbers_.end());
-    passes_.resize(static_cast<std::size_t>(last) + 1);
+    passes_.resize(last + 1);
     backward_ = first_of_backward(graph, tiling, numbers_);
     for (ValueId output : graph.outputs()) last_read_[output] = std::numeric_limits<std::int32_t>::max();
   }
@@ -61,19 +62,19 @@ class RegionPlanner {
       if (!tiling_.tiled[op])
         for (ValueId input : graph_.op(op).inputs) read_by(input, std::numeric_limits<std::int32_t>::max());
     for (OpId op : order_)
-      if (tiling_.tiled[op]) passes_[static_cast<std::size_t>(numbers_[op])].push_back(op);
-    for (std::size_t p = passes_.size(); p-- > static_cast<std::size_t>(backward_);) settle(p);
+      if (tiling_.tiled[op]) passes_[numbers_[op]].push_back(op);
+    for (std::int64_t p = passes_.size(); p-- > backward_;) settle(p);
     make_again();
-    for (std::size_t p = static_cast<std::size_t>(backward_); p-- > 0;) settle(p);
+    for (std::int64_t p = backward_; p-- > 0;) settle(p);
     put_off_updates();
 
     Plan plan;
     plan.name = graph_.name;
     plan.planner = std::move(planner);
-    std::vector<std::vector<OpId>> before(passes_.size() + 1);
+    Table<std::vector<OpId>> before(passes_.size() + 1);
     for (OpId op : order_)
-      if (!tiling_.tiled[op]) before[std::min(passes_.size(), static_cast<std::size_t>(numbers_[op]))].push_back(op);
-    for (std::size_t p = 0; p < before.size(); ++p) {
+      if (!tiling_.tiled[op]) before[std::min<std::int64_t>(passes_.size(), numbers_[op])].push_back(op);
+    for (std::int64_t p = 0; p < before.size(); ++p) {
       for (OpId op : before[p]) plan.steps.push_back(RunStep{op});
       if (p == passes_.size() || passes_[p].empty()) continue;
       Pass pass;
@@ -117,7 +118,7 @@ class RegionPlanner {
 
   // The ops of a pass: its own that later passes, or whole ops, want something of, and those that make again what these read.
   // Passes after it are settled.
-  void settle(std::size_t p) {
+  void settle(std::int64_t p) {
     const auto number = static_cast<std::int32_t>(p);
     std::vector<OpId> ops;
     ops_.clear();
@@ -149,11 +150,10 @@ class RegionPlanner {
 
   // Adds to the passes of backward the ops that make again what a pass stores for others of backward. They are settled.
   void make_again() {
-    std::vector<std::vector<ValueId>> firsts(passes_.size());  // by pass: what it may be the first to need
+    Table<std::vector<ValueId>> firsts(passes_.size());  // by pass: what it may be the first to need
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
-      if (const Again& again = again_[ValueId(v)]; again.made != kNone)
-        firsts[static_cast<std::size_t>(again.made)].push_back(ValueId(v));
-    for (std::size_t p = 0; p < passes_.size(); ++p) {
+      if (const Again& again = again_[ValueId(v)]; again.made != kNone) firsts[again.made].push_back(ValueId(v));
+    for (std::int64_t p = 0; p < passes_.size(); ++p) {
       if (firsts[p].empty()) continue;
       const auto number = static_cast<std::int32_t>(p);
       std::vector<OpId>& ops = passes_[p];
@@ -179,14 +179,14 @@ class RegionPlanner {
     }
   }
 
-  void sort(std::size_t p) {
+  void sort(std::int64_t p) {
     std::sort(passes_[p].begin(), passes_[p].end(), [&](OpId a, OpId b) { return position_[a] < position_[b]; });
   }
 
   // An update runs after the last pass, and the last whole op, that reads what it replaces; so does what reads its results.
   void put_off_updates() {
     IdVector<ValueId, std::int32_t> least(graph_.value_count(), 0);
-    for (std::size_t p = 0; p < passes_.size(); ++p)
+    for (std::int64_t p = 0; p < passes_.size(); ++p)
       for (OpId op : passes_[p])
         for (ValueId input : graph_.op(op).inputs) least[input] = static_cast<std::int32_t>(p) + 1;
     for (OpId id : order_) {
@@ -198,7 +198,7 @@ class RegionPlanner {
         if (producer && !tiling_.tiled[producer]) number = std::max(number, numbers_[producer]);
       }
       for (const InPlacePair& pair : op.updates) {
-        const ValueId replaced = op.inputs[static_cast<std::size_t>(pair.input)];
+        const ValueId replaced = op.inputs[pair.input];
         number = std::max(number, least[replaced]);
         for (OpId reader : graph_.value(replaced).consumers)
           if (!tiling_.tiled[reader] && reader != id) number = std::max(number, numbers_[reader]);
@@ -226,7 +226,7 @@ class RegionPlanner {
   std::int32_t backward_ = 0;                  // the first pass of backward
   IdVector<ValueId, std::int32_t> last_read_;  // by value: the last pass that reads it and does not make it
   IdVector<ValueId, Again> again_;             // by value
-  std::vector<std::vector<OpId>> passes_;
+  Table<std::vector<OpId>> passes_;
   Marks<OpId> ops_;  // of the pass that is settled
   Marks<ValueId> values_;
 };
@@ -313,7 +313,7 @@ ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::f
   for (OpId id : ops) {
     const Op& op = graph.op(id);
     if (reduces(graph, id))
-      consider(op.inputs[static_cast<std::size_t>(op.def->push_driver({graph, op}))]);
+      consider(op.inputs[op.def->push_driver({graph, op})]);
     else if (std::any_of(op.outputs.begin(), op.outputs.end(), leaves))
       consider(op.outputs[0]);
   }
@@ -352,10 +352,9 @@ std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std:
     }
     const auto* pass = std::get_if<PassStep>(&step);
     if (!pass) continue;
-    for (OpId op : plan.passes[static_cast<std::size_t>(pass->pass)].ops) {
+    for (OpId op : plan.passes[pass->pass].ops) {
       for (ValueId input : graph.op(op).inputs) waits[input] = waits[input] || graph.value(input).role == Role::input;
-      for (ValueId output : graph.op(op).outputs)
-        waits[output] = waits[output] || later[static_cast<std::size_t>(pass->pass)][output];
+      for (ValueId output : graph.op(op).outputs) waits[output] = waits[output] || later[pass->pass][output];
     }
   }
   std::vector<ValueId> found;
@@ -395,7 +394,7 @@ std::optional<Pass> with_pushed_gradients(const Graph& graph, Pass pass) {
     const Op& op = graph.op(id);
     if (op.phase != Phase::backward) continue;
     // A reduction that takes its tiles from elsewhere needs a whole window of the gradient.
-    if (reduces(graph, id) && !is_gradient(op.inputs[static_cast<std::size_t>(op.def->push_driver({graph, op}))]))
+    if (reduces(graph, id) && !is_gradient(op.inputs[op.def->push_driver({graph, op})]))
       std::copy_if(op.inputs.begin(), op.inputs.end(), std::back_inserter(only_leading), is_gradient);
     bool follows = false;
     for (ValueId input : op.inputs) {

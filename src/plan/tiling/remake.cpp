@@ -204,7 +204,7 @@ std::vector<ValueId> stored_beside(const Graph& graph, OpId id) {
   const OpSite site{graph, graph.op(id)};
   std::vector<ValueId> beside;
   for (int i = 1; i < static_cast<int>(site.op.outputs.size()); ++i)
-    if (site.op.def->stored_beside(site, i)) beside.push_back(site.op.outputs[static_cast<std::size_t>(i)]);
+    if (site.op.def->stored_beside(site, i)) beside.push_back(site.op.outputs[i]);
   return beside;
 }
 

@@ -252,9 +252,9 @@ bool takes_tokens_apart(const OpSite& site, ValueId value, bool gathers) {
            part[kTokens] == box[kTokens];
   };
   for (int i = 0; i < site.inputs(); ++i)
-    if (!is_apart(site.in(i), boxes.in[static_cast<std::size_t>(i)])) return false;
+    if (!is_apart(site.in(i), boxes.in[i])) return false;
   for (int i = 0; i < (gathers ? site.outputs() : 0); ++i)
-    if (!is_apart(site.out(i), boxes.out[static_cast<std::size_t>(i)])) return false;
+    if (!is_apart(site.out(i), boxes.out[i])) return false;
   return true;
 }
 
@@ -265,7 +265,7 @@ bool can_tile(const Graph& graph, OpId id, Cut cut) {
   const OpSite site{graph, op};
   if (op.inputs.empty() || !op.updates.empty()) return false;
   const bool gathers = op.def->can_gather(site);
-  const ValueId value = gathers ? op.outputs[0] : op.inputs[static_cast<std::size_t>(op.def->push_driver(site))];
+  const ValueId value = gathers ? op.outputs[0] : op.inputs[op.def->push_driver(site)];
   const ValueType& type = graph.value(value).type;
   const ValueId of = graph.value(value).gradient_of;
   if (graph.value(value).persistent() || (of && graph.value(of).persistent())) return false;
@@ -282,7 +282,7 @@ bool can_tile(const Graph& graph, OpId id, Cut cut) {
     Box box = Box::whole(type.shape);
     box.set(dim, {0, 1});
     const CallBoxes boxes = gathers ? op.def->gather(site, box) : op.def->push(site, box);
-    const Box& same = gathers ? boxes.out[0] : boxes.in[static_cast<std::size_t>(op.def->push_driver(site))];
+    const Box& same = gathers ? boxes.out[0] : boxes.in[op.def->push_driver(site)];
     if (same != box) return false;
     any = any || dim >= 2 || cut == Cut::samples;
   }
@@ -364,16 +364,16 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
     const std::int64_t bytes = resident[s] + (run ? costs.workspace[run->op] : 0);
     if (run) result.seconds += costs.seconds[run->op];
     if (const auto* step = std::get_if<PassStep>(&plan.steps[s]))
-      for (OpId op : plan.passes[static_cast<std::size_t>(step->pass)].ops) in_passes += costs.seconds[op];
+      for (OpId op : plan.passes[step->pass].ops) in_passes += costs.seconds[op];
     result.bytes = std::max(result.bytes, bytes);
-    lacks(bytes, run ? run->op : plan.passes[static_cast<std::size_t>(std::get<PassStep>(plan.steps[s]).pass)].ops.back());
+    lacks(bytes, run ? run->op : plan.passes[std::get<PassStep>(plan.steps[s]).pass].ops.back());
   }
   if (!host_fits || result.bytes > budget) return attempt;
   if (result.seconds + in_passes > choice.most_seconds) return attempt;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
-    Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
+    Pass& pass = plan.passes[step->pass];
     double best = kNever;
     Pass chosen = pass;
     std::int64_t least = std::numeric_limits<std::int64_t>::max(), bytes = 0;
@@ -390,7 +390,7 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
     double at_least = 0;  // of the fastest: what its ops take
     constexpr double kMuch = 0.95;
     const auto consider = [&](const Pass& tried) {
-      PassTrial trial(request, plan, tried, later[static_cast<std::size_t>(step->pass)], limit);
+      PassTrial trial(request, plan, tried, later[step->pass], limit);
       const bool fitted = cut_exactly(request, choice.cut, trial);
       least = std::min(least, trial.least());
       if (!fitted || trial.seconds() >= best * (tried.ahead ? kMuch : 1)) return;

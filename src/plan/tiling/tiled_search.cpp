@@ -137,8 +137,8 @@ class Searcher {
   bool consider_layers(std::int64_t end, const std::vector<std::int64_t>& positions, Stream stream) {
     IdVector<ValueId, bool> cuts = no_cuts();
     for (std::int64_t position : positions) {
-      if (position < end && !stored_beside(graph_, groups_[static_cast<std::size_t>(position)].forward.back()).empty()) ++position;
-      if (position < end) cuts[groups_[static_cast<std::size_t>(position) - 1].output] = true;
+      if (position < end && !stored_beside(graph_, groups_[position].forward.back()).empty()) ++position;
+      if (position < end) cuts[groups_[position - 1].output] = true;
     }
     bool has_room = false;
     for (const IdVector<OpId, std::size_t>& group_of : tileable_) {
@@ -166,7 +166,7 @@ class Searcher {
       for (const std::int64_t segment : {root, std::int64_t{3}, std::int64_t{2}, std::int64_t{1}}) {
         std::vector<std::int64_t> even;
         for (std::int64_t g = segment; g < end; g += segment)
-          if (groups_[static_cast<std::size_t>(g) - 1].output) even.push_back(g);
+          if (groups_[g - 1].output) even.push_back(g);
         consider_layers(end, even, stream);
       }
     }

@@ -17,7 +17,7 @@ int dim_that_cuts(const OpSite& site, int input) {
     if (shape[dim] == 1) continue;
     Box box = Box::whole(shape);
     box.set(dim, {0, 1});
-    if (site.op.def->gather(site, box).in[static_cast<std::size_t>(input)].elements() < site.in(input).elements()) return dim;
+    if (site.op.def->gather(site, box).in[input].elements() < site.in(input).elements()) return dim;
   }
   return -1;
 }
@@ -113,7 +113,7 @@ void split_weights(const Graph& graph, Plan& plan, const std::vector<ValueId>& w
   };
   for (const Step& step : plan.steps) {
     if (const auto* pass = std::get_if<PassStep>(&step)) {
-      add(plan.passes[static_cast<std::size_t>(pass->pass)]);
+      add(plan.passes[pass->pass]);
       continue;
     }
     const auto* run = std::get_if<RunStep>(&step);
@@ -141,7 +141,7 @@ int weight_dim(const Graph& graph, const Plan& plan, const Pass& pass) {
   if (graph.value(pass.driver).version_of) return 0;
   const Op& op = graph.op(pass.ops[0]);
   for (int i = 0; pass.ops.size() == 1 && i < static_cast<int>(op.inputs.size()); ++i) {
-    const ValueId input = op.inputs[static_cast<std::size_t>(i)];
+    const ValueId input = op.inputs[i];
     if (graph.value(input).persistent() && plan.home_of(input) != Tier::device) return dim_that_cuts({graph, op}, i);
   }
   return -1;
