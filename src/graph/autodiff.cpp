@@ -12,6 +12,7 @@ class Differentiation {
  public:
   Differentiation(Graph& graph, const AutodiffOptions& options) : graph_(graph), wanted_(graph.value_count()) {
     gradients_.resize(wanted_.size());
+    gated_.resize(wanted_.size());
     for (std::int64_t i = 0; i < graph.value_count(); ++i) {
       const Value& value = graph.value(ValueId(i));
       wanted_[ValueId(i)] = value.role == Role::parameter && !value.producer && is_float(value.type.dtype);
@@ -58,14 +59,21 @@ class Differentiation {
       total = part;
       return;
     }
+    const bool gated = ends_with(id, forward) && may_gate(id);
+    if (gated) gated_[id] = true;
+    const OpDef& def = op_def_for(gated ? Use::gated_sum : Use::add);
+    std::vector<ValueId> inputs = gated ? std::vector{total, id, part} : std::vector{total, part};
     const std::string name = graph_.fresh_op_name("grad." + subject.name + ".sum");
-    const OpId sum = graph_.add_op(name, op_def_for(Use::add), {total, part}, {}, {}, Phase::backward, forward);
+    const OpId sum = graph_.add_op(name, def, std::move(inputs), {}, {}, Phase::backward, forward);
     // A value that is the whole gradient of another (add passes its own on) is not a part.
     for (ValueId summand : {total, part})
       if (graph_.value(summand).gradient_of == id) graph_.value(summand).partial = true;
     total = graph_.op(sum).outputs[0];
     mark(total, id);
   }
+
+  // Whether a gated_sum has made the gradient.
+  bool gated(ValueId id) const { return gated_[id]; }
 
   AutodiffResult result(std::vector<ValueId> seeds) const {
     AutodiffResult result{std::move(seeds), {}};
@@ -81,10 +89,27 @@ class Differentiation {
     if (value.role == Role::activation) value.role = Role::gradient;
   }
 
+  // Whether nothing is added to the gradient of `id` after the parts that `forward` gives. Ops are passed from the last to the
+  // first, so that the first reader comes last. (One that reads the value twice gives two parts. Gating both sums gives what gating
+  // the second alone would.)
+  bool ends_with(ValueId id, OpId forward) const {
+    const std::vector<OpId>& readers = graph_.value(id).consumers;
+    return !readers.empty() && readers.front() == forward;
+  }
+
+  // Not where the whole gradient of the value has been asked for.
+  bool may_gate(ValueId id) const {
+    const Value& value = graph_.value(id);
+    if (!value.producer || value.producer_output != 0 || targets_[id]) return false;
+    const Op& op = graph_.op(value.producer);
+    return op.def->gates_gradient({graph_, op});
+  }
+
   Graph& graph_;
   IdVector<ValueId, bool> wanted_;
   IdVector<ValueId, bool> targets_;
   IdVector<ValueId, ValueId> gradients_;  // complete once all consumers have been passed in reverse
+  IdVector<ValueId, bool> gated_;         // whether a gated_sum made that gradient
 };
 
 // One forward op as its OpDef::gradient sees it.
@@ -96,6 +121,7 @@ class OpGradient final : public GradientContext {
   ValueId input(int i) const override { return op().inputs.at(static_cast<std::size_t>(i)); }
   ValueId output(int i) const override { return op().outputs.at(static_cast<std::size_t>(i)); }
   ValueId gradient(int i) const override { return all_.gradient(output(i)); }
+  bool gated() const override { return all_.gated(output(0)); }
   bool wants(int i) const override { return i < static_cast<int>(op().inputs.size()) && all_.wanted(input(i)); }
 
   std::vector<ValueId> emit(std::string_view kind, std::string_view suffix, std::vector<ValueId> inputs,

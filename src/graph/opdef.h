@@ -58,6 +58,7 @@ struct FusedOp {
 enum class Use : std::uint8_t {
   none,
   add,         // (a, b), of one type → a + b
+  gated_sum,   // (a, y, b), of one type → a + b where y is above 0 or NaN, else 0
   accumulate,  // (sum, term), of one type; fresh → replaces the state sum by sum + term, or where fresh is 1 by term
   square_sum,  // (x) → the sum of x², [1]
   clip_factor,  // (square sums of all gradients …); max_norm → what the gradients are multiplied by to have that norm at most, [1]
@@ -110,6 +111,10 @@ class OpDef {
   // that training or evaluation goes wrong without.
   virtual void expect_complete(const OpSite&) const {}
 
+  // Whether the op ends with a relu, and its gradient() looks at GradientContext::gated(). Where several ops read output 0,
+  // differentiation then may add the last part of its gradient by a gated_sum, which leaves 0 where the relu lets nothing through:
+  // one op in the place of an addition and a relu's gradient.
+  virtual bool gates_gradient(const OpSite&) const { return false; }
   // Emits the backward ops of `context.site()`. The default throws: the kind has no gradient.
   virtual void gradient(GradientContext& context) const;
 
@@ -170,6 +175,9 @@ class GradientContext {
   virtual ValueId output(int i) const = 0;
   // The gradient that flows into output i, or none.
   virtual ValueId gradient(int output) const = 0;
+  // Whether the gradient of output 0 is the result of a gated_sum: it is the gradient before the op's relu, not behind it. Never
+  // true unless the op's gates_gradient() is.
+  virtual bool gated() const = 0;
   // Whether anything needs the gradient of input i.
   virtual bool wants(int input) const = 0;
   // Appends a backward op named "<forward op>.<suffix>" and returns its outputs.

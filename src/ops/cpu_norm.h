@@ -107,16 +107,17 @@ class GradientPass {
   GradientPass(const MapPiece& x, Over over) : tasks_(x, over), record_(2 * x.block) {}
   std::int64_t workspace_bytes() const { return tasks_.count() * record_ * size_of(DType::f64); }
   const MapPiece& piece() const { return tasks_.piece; }
-  // Means that run() wants: a number for each channel, padding included, of each cell.
-  std::int64_t means() const { return tasks_.cells * piece().block; }
+  // Of each factor that run() wants: a number for each channel, padding included, of each cell.
+  std::int64_t factors() const { return tasks_.cells * piece().block; }
 
-  void run(const float* dy, const float* x, const float* mean, double* workspace) const {
+  // Of the factors only the mean is wanted, unless the norm gates dy: then what meets a norm of 0 or less is left out.
+  void run(bool gated, const float* dy, const float* x, const norm_loops::ApplyFactors& factors, double* workspace) const {
     parallel_for(tasks_.count(), piece().elements() * 8, [&](std::int64_t task) {
       double* const sums = workspace + task * record_;
       std::fill_n(sums, record_, 0.0);
       tasks_.visit(task, [&](std::int64_t offset, std::int64_t positions) {
-        norm_loops::add_gradient_sums(piece().block, dy + offset, x + offset, mean + tasks_.cell_of(task) * piece().block,
-                                      positions, sums);
+        norm_loops::add_gradient_sums(piece().block, gated, dy + offset, x + offset,
+                                      factors.at(tasks_.cell_of(task) * piece().block), positions, sums);
       });
     });
   }
@@ -165,8 +166,8 @@ inline void apply_map(const MapPiece& piece, const FactorRows& rows, bool relu, 
     const std::int64_t from = i % parts * kPart;
     const std::int64_t offset = plane * piece.plane() + from * piece.block;
     const std::int64_t row = rows.of_plane(plane, piece.block);
-    norm_loops::apply(piece.block, relu, {factors.mean + row, factors.scale + row, factors.shift + row}, x + offset,
-                      residual == nullptr ? nullptr : residual + offset, y + offset, std::min(kPart, piece.positions() - from));
+    norm_loops::apply(piece.block, relu, factors.at(row), x + offset, residual == nullptr ? nullptr : residual + offset, y + offset,
+                      std::min(kPart, piece.positions() - from));
   });
 }
 
@@ -176,7 +177,8 @@ inline bool owns_channel(const KernelRun& run, std::int64_t channel) {
 }
 
 // dx = scale * dy - (shift + (x - mean) * slope) in the samples and the space of `owned`; elsewhere scale * dy. `factors` points to
-// the rows; shift and slope of channels that are not owned are 0.
+// the rows; shift and slope of channels that are not owned are 0. Where the factors have the norm's shift, dy counts where the norm
+// is above 0.
 inline void grad_map(const MapPiece& piece, const FactorRows& rows, const norm_loops::GradFactors& factors, const Box& box,
                      const Box& owned_by_call, const float* dy, const float* x, float* dx) {
   const Box owned = intersect(owned_by_call, box);
@@ -191,7 +193,7 @@ inline void grad_map(const MapPiece& piece, const FactorRows& rows, const norm_l
   parallel_for(piece.planes() * groups, piece.elements() * 12, [&](std::int64_t i) {
     const std::int64_t plane = i / groups;
     const std::int64_t row = rows.of_plane(plane, piece.block);
-    const norm_loops::GradFactors here{factors.scale + row, factors.shift + row, factors.mean + row, factors.slope + row};
+    const norm_loops::GradFactors here = factors.at(row);
     const bool owned_sample = !owned.empty() && inside(0, box.lo[0] + plane / piece.blocks);
     const auto owned_line = [&](std::int64_t line) {
       return owned_sample && inside(h, box.lo[h] + line % piece.height) && (h == 2 || inside(2, box.lo[2] + line / piece.height));

@@ -88,7 +88,13 @@ struct ApplyFactors {
   const float* mean;
   const float* scale;
   const float* shift;
+  ApplyFactors at(std::int64_t channel) const {
+    return {mean + channel, scale == nullptr ? nullptr : scale + channel, shift == nullptr ? nullptr : shift + channel};
+  }
 };
+
+// Forward and backward both work y out here, so that backward finds the signs that forward found.
+OUTSIZE_INLINE float normalized(float x, float mean, float scale, float shift) { return (x - mean) * scale + shift; }
 
 template <int B, bool kResidual, bool kRelu>
 OUTSIZE_INLINE void apply_lines(const ApplyFactors& factors, const float* x, const float* residual, float* y,
@@ -96,7 +102,7 @@ OUTSIZE_INLINE void apply_lines(const ApplyFactors& factors, const float* x, con
   for (std::int64_t i = 0; i < positions * B; i += B) {
 #pragma omp simd
     for (int c = 0; c < B; ++c) {
-      float value = (x[i + c] - factors.mean[c]) * factors.scale[c] + factors.shift[c];
+      float value = normalized(x[i + c], factors.mean[c], factors.scale[c], factors.shift[c]);
       if (kResidual) value += residual[i + c];
       y[i + c] = kRelu && value < 0 ? 0.0f : value;
     }
@@ -123,8 +129,18 @@ OUTSIZE_CLONES static void apply(std::int64_t block, bool relu, const ApplyFacto
     apply_any<8>(relu, factors, x, residual, y, positions);
 }
 
-template <int B>
-OUTSIZE_INLINE void add_gradient_runs(const float* dy, const float* x, const float* mean, std::int64_t positions, double* sums) {
+// What passes of dy: all, or if gated, what meets a norm above 0. The factors are those of apply.
+template <bool kGated>
+OUTSIZE_INLINE float passed(float dy, float x, const ApplyFactors& factors, int c) {
+  if constexpr (kGated)
+    if (normalized(x, factors.mean[c], factors.scale[c], factors.shift[c]) <= 0) return 0.0f;
+  return dy;
+}
+
+template <int B, bool kGated>
+OUTSIZE_INLINE void add_gradient_runs(const float* dy, const float* x, const ApplyFactors& factors, std::int64_t positions,
+                                      double* sums) {
+  const float* const mean = factors.mean;
   for (std::int64_t from = 0; from < positions; from += kRun) {
     const std::int64_t to = std::min(positions, from + kRun);
     float total[B] = {};
@@ -135,16 +151,21 @@ OUTSIZE_INLINE void add_gradient_runs(const float* dy, const float* x, const flo
       const float* const v = x + i * B;
 #pragma omp simd
       for (int c = 0; c < B; ++c) {
-        total[c] += (g[c] + g[B + c]) + (g[2 * B + c] + g[3 * B + c]);
-        weighted[c] += (g[c] * (v[c] - mean[c]) + g[B + c] * (v[B + c] - mean[c])) +
-                       (g[2 * B + c] * (v[2 * B + c] - mean[c]) + g[3 * B + c] * (v[3 * B + c] - mean[c]));
+        const float g0 = passed<kGated>(g[c], v[c], factors, c);
+        const float g1 = passed<kGated>(g[B + c], v[B + c], factors, c);
+        const float g2 = passed<kGated>(g[2 * B + c], v[2 * B + c], factors, c);
+        const float g3 = passed<kGated>(g[3 * B + c], v[3 * B + c], factors, c);
+        total[c] += (g0 + g1) + (g2 + g3);
+        weighted[c] +=
+            (g0 * (v[c] - mean[c]) + g1 * (v[B + c] - mean[c])) + (g2 * (v[2 * B + c] - mean[c]) + g3 * (v[3 * B + c] - mean[c]));
       }
     }
     for (; i < to; ++i) {
 #pragma omp simd
       for (int c = 0; c < B; ++c) {
-        total[c] += dy[i * B + c];
-        weighted[c] += dy[i * B + c] * (x[i * B + c] - mean[c]);
+        const float g = passed<kGated>(dy[i * B + c], x[i * B + c], factors, c);
+        total[c] += g;
+        weighted[c] += g * (x[i * B + c] - mean[c]);
       }
     }
     for (int c = 0; c < B; ++c) {
@@ -154,47 +175,64 @@ OUTSIZE_INLINE void add_gradient_runs(const float* dy, const float* x, const flo
   }
 }
 
-// Adds Σ dy a channel, then Σ dy·(x − mean) a channel, to `sums`.
-OUTSIZE_CLONES static void add_gradient_sums(std::int64_t block, const float* dy, const float* x, const float* mean,
-                                             std::int64_t positions, double* sums) {
-  if (block == 16)
-    add_gradient_runs<16>(dy, x, mean, positions, sums);
-  else
-    add_gradient_runs<8>(dy, x, mean, positions, sums);
+template <int B>
+OUTSIZE_INLINE void add_gradient_any(bool gated, const float* dy, const float* x, const ApplyFactors& factors,
+                                     std::int64_t positions, double* sums) {
+  gated ? add_gradient_runs<B, true>(dy, x, factors, positions, sums)
+        : add_gradient_runs<B, false>(dy, x, factors, positions, sums);
 }
 
-// dx = scale * dy - (shift + (x - mean) * slope); all are zero in padding channels.
+// Adds Σ dy a channel, then Σ dy·(x − mean) a channel, to `sums`; if gated, of dy where the norm is above 0. Else the factors need
+// have the mean alone.
+OUTSIZE_CLONES static void add_gradient_sums(std::int64_t block, bool gated, const float* dy, const float* x,
+                                             const ApplyFactors& factors, std::int64_t positions, double* sums) {
+  if (block == 16)
+    add_gradient_any<16>(gated, dy, x, factors, positions, sums);
+  else
+    add_gradient_any<8>(gated, dy, x, factors, positions, sums);
+}
+
+// dx = norm.scale * dy - (shift + (x - norm.mean) * slope); all are zero in padding channels.
 struct GradFactors {
-  const float* scale;
+  ApplyFactors norm;  // its shift is null unless the norm gates dy
   const float* shift;
-  const float* mean;
   const float* slope;
+  GradFactors at(std::int64_t channel) const { return {norm.at(channel), shift + channel, slope + channel}; }
 };
 
-template <int B>
+template <int B, bool kGated>
 OUTSIZE_INLINE void grad_lines(bool owned, const GradFactors& factors, const float* dy, const float* x, float* dx,
                                std::int64_t positions) {
+  const ApplyFactors& norm = factors.norm;
   if (owned) {
     for (std::int64_t i = 0; i < positions * B; i += B) {
 #pragma omp simd
       for (int c = 0; c < B; ++c)
-        dx[i + c] = factors.scale[c] * dy[i + c] - (factors.shift[c] + (x[i + c] - factors.mean[c]) * factors.slope[c]);
+        dx[i + c] = norm.scale[c] * passed<kGated>(dy[i + c], x[i + c], norm, c) -
+                    (factors.shift[c] + (x[i + c] - norm.mean[c]) * factors.slope[c]);
     }
     return;
   }
   for (std::int64_t i = 0; i < positions * B; i += B) {
 #pragma omp simd
-    for (int c = 0; c < B; ++c) dx[i + c] = factors.scale[c] * dy[i + c];
+    for (int c = 0; c < B; ++c) dx[i + c] = norm.scale[c] * passed<kGated>(dy[i + c], x[i + c], norm, c);
   }
+}
+
+template <int B>
+OUTSIZE_INLINE void grad_any(bool owned, const GradFactors& factors, const float* dy, const float* x, float* dx,
+                             std::int64_t positions) {
+  factors.norm.shift == nullptr ? grad_lines<B, false>(owned, factors, dy, x, dx, positions)
+                                : grad_lines<B, true>(owned, factors, dy, x, dx, positions);
 }
 
 // dx, which may be dy. Positions outside the owned box get no mean terms: another call's owned box has them.
 OUTSIZE_CLONES static void grad_positions(std::int64_t block, bool owned, const GradFactors& factors, const float* dy,
                                           const float* x, float* dx, std::int64_t positions) {
   if (block == 16)
-    grad_lines<16>(owned, factors, dy, x, dx, positions);
+    grad_any<16>(owned, factors, dy, x, dx, positions);
   else
-    grad_lines<8>(owned, factors, dy, x, dx, positions);
+    grad_any<8>(owned, factors, dy, x, dx, positions);
 }
 
 }  // namespace outsize::norm_loops

@@ -32,14 +32,14 @@ TEST(Autodiff, ReverseOrderSumsAndPassesOn) {
   Graph graph = graph_of(kShared);
   const AutodiffResult result = differentiate(graph, {{graph.find_value("loss")}, {}});
   verify_graph(graph);
-  // join hands loss.grad on to c and b: it is the gradient of d, and no part of b's although it is summed into it.
+  // join hands loss.grad on to c and b: it is the gradient of d, and no part of b's although it is summed into it. The sum of b's
+  // is what r lets through of it already, so that r has nothing to do.
   EXPECT_EQ(appended(graph, kShared), R"(input grad.loss f32[1] @gradient(loss)
 loss.grad: loss.grad = mean_squared_error_grad(d, t, grad.loss) : f32[1, 2, 4, 4] @backward(loss) @gradient(d)
 c2.grad_data: c2.grad_data = conv2d_grad_data(loss.grad, w) padding=[1, 1, 1, 1] input=[4, 4] : f32[1, 2, 4, 4] @backward(c2) @gradient(b+)
-grad.b.sum: grad.b.sum = add(loss.grad, c2.grad_data) : f32[1, 2, 4, 4] @backward(c2) @gradient(b)
+grad.b.sum: grad.b.sum = relu_grad(loss.grad, b, c2.grad_data) : f32[1, 2, 4, 4] @backward(c2) @gradient(b)
 c2.grad_weight: c2.grad_weight = conv2d_grad_weight(loss.grad, b) padding=[1, 1, 1, 1] kernel=[3, 3] : f32.plain[2, 2, 3, 3] @backward(c2) @gradient(w+)
-r.grad: r.grad = relu_grad(grad.b.sum, b) : f32[1, 2, 4, 4] @backward(r) @gradient(a)
-c1.grad_weight: c1.grad_weight = conv2d_grad_weight(r.grad, x) padding=[1, 1, 1, 1] kernel=[3, 3] : f32.plain[2, 2, 3, 3] @backward(c1) @gradient(w+)
+c1.grad_weight: c1.grad_weight = conv2d_grad_weight(grad.b.sum, x) padding=[1, 1, 1, 1] kernel=[3, 3] : f32.plain[2, 2, 3, 3] @backward(c1) @gradient(w+)
 grad.w.sum: grad.w.sum = add(c2.grad_weight, c1.grad_weight) : f32.plain[2, 2, 3, 3] @backward(c1) @gradient(w)
 )");
   EXPECT_EQ(result.seeds, std::vector{graph.find_value("grad.loss")});
@@ -60,6 +60,121 @@ TEST(Autodiff, GradientOfAnInputOnRequest) {
   EXPECT_EQ(graph.value(result.gradients[0].first).name, "x");
   EXPECT_EQ(graph.value(result.gradients[0].second).name, "c1.grad_data");
   EXPECT_EQ(graph.value(result.gradients[1].second).name, "grad.w.sum");
+}
+
+// "kind(inputs)" of an op.
+std::string call(const Graph& graph, std::string_view op) {
+  const OpId id = graph.find_op(op);
+  if (!id) return "none";
+  std::string inputs;
+  for (ValueId input : graph.op(id).inputs) inputs += (inputs.empty() ? "" : ", ") + graph.value(input).name;
+  return fmt::format("{}({})", graph.op(id).def->kind(), inputs);
+}
+
+Graph differentiated(std::string_view text, std::vector<std::string_view> with_respect = {}) {
+  Graph graph = graph_of(text);
+  std::vector<ValueId> asked;
+  for (std::string_view name : with_respect) asked.push_back(graph.find_value(name));
+  differentiate(graph, {{graph.find_value("loss")}, asked});
+  verify_graph(graph);
+  return graph;
+}
+
+// Of several sums only the last, which makes the gradient complete, does the relu's part; both operands of the add before the relu
+// then take it as it is.
+TEST(Autodiff, LastSumIsTheGradientOfTheRelu) {
+  const Graph graph = differentiated(R"(
+input x f32[1, 2, 4, 4]
+input t f32[1, 2, 4, 4]
+param w f32[2, 2, 3, 3]
+param v f32[2, 2, 3, 3]
+c1: a = conv2d(x, w) padding=[1, 1, 1, 1]
+c2: s = conv2d(x, v) padding=[1, 1, 1, 1]
+before: q = add(a, s)
+r: b = relu(q)
+first: f = tanh(b)
+second: g = sigmoid(b)
+join: h = add(f, g)
+join2: d = add(h, b)
+loss: loss = mean_squared_error(d, t)
+output loss
+)");
+  EXPECT_EQ(call(graph, "grad.b.sum"), "add(loss.grad, second.grad)");
+  EXPECT_EQ(call(graph, "grad.b.sum.1"), "relu_grad(grad.b.sum, b, first.grad)");
+  EXPECT_EQ(call(graph, "r.grad"), "none");
+  EXPECT_EQ(call(graph, "c1.grad_weight"), "conv2d_grad_weight(grad.b.sum.1, x)");
+  EXPECT_EQ(call(graph, "c2.grad_weight"), "conv2d_grad_weight(grad.b.sum.1, x)");
+}
+
+// One op gives two parts: each is added by such a sum.
+TEST(Autodiff, FirstReaderReadsTwice) {
+  const Graph graph = differentiated(R"(
+input t f32[4]
+param w f32[4]
+r: b = relu(w)
+square: s = mul(b, b)
+join: d = add(s, b)
+loss: loss = mean_squared_error(d, t)
+output loss
+)");
+  EXPECT_TRUE(call(graph, "grad.b.sum").starts_with("relu_grad(loss.grad, b, square.")) << call(graph, "grad.b.sum");
+  EXPECT_TRUE(call(graph, "grad.b.sum.1").starts_with("relu_grad(grad.b.sum, b, square.")) << call(graph, "grad.b.sum.1");
+  EXPECT_EQ(call(graph, "r.grad"), "none");
+}
+
+// The first reader of b is the statistics, through which no gradient flows: which part comes last is not known, so that the sum is
+// a sum and r has its own gradient.
+TEST(Autodiff, FirstReaderGivesNoGradient) {
+  const Graph graph = differentiated(R"(
+input x f32[2, 3, 4, 4]
+input t f32[2, 3, 4, 4]
+param w f32[3, 3, 1, 1]
+param g f32[3]
+param e f32[3]
+c: a = conv2d(x, w)
+r: b = relu(a)
+stats: s = batch_norm_stats(b)
+final: mo = batch_norm_finalize(s)
+bn: n = batch_norm_apply(b, mo, g, e)
+join: d = add(n, b)
+loss: loss = mean_squared_error(d, t)
+output loss
+)");
+  EXPECT_EQ(call(graph, "grad.b.sum"), "add(loss.grad, bn.grad_apply)");
+  EXPECT_EQ(call(graph, "r.grad"), "relu_grad(grad.b.sum, b)");
+}
+
+// Who asks for the gradient of b itself gets all of it.
+TEST(Autodiff, WholeGradientOfWhatIsAskedFor) {
+  const Graph graph = differentiated(kShared, {"b"});
+  EXPECT_EQ(call(graph, "grad.b.sum"), "add(loss.grad, c2.grad_data)");
+  EXPECT_EQ(call(graph, "r.grad"), "relu_grad(grad.b.sum, b)");
+}
+
+// A norm's relu is undone by the norm's gradient, from x; with a residual, whose gradient is what the relu lets through, by an op
+// of its own.
+TEST(Autodiff, NormAndRelu) {
+  const std::string_view text = R"(
+input x f32[2, 3, 4, 4]
+input t f32[2, 3, 4, 4]
+param w f32[3, 3, 1, 1]
+param g f32[3]
+param e f32[3]
+c: a = conv2d(x, w)
+stats: s = batch_norm_stats(a)
+final: mo = batch_norm_finalize(s)
+bn: n = batch_norm_apply(a, mo, g, e) activation=relu
+bn2: y = batch_norm_apply(a, mo, g, e, n) activation=relu
+loss: loss = mean_squared_error(y, t)
+output loss
+)";
+  const Graph graph = differentiated(text);
+  EXPECT_EQ(call(graph, "bn2.relu_grad"), "relu_grad(loss.grad, y)");
+  EXPECT_EQ(call(graph, "bn2.grad_stats"), "batch_norm_grad_stats(bn2.relu_grad, a, mo)");
+  EXPECT_EQ(call(graph, "bn2.grad_apply"), "batch_norm_grad_apply(bn2.relu_grad, a, mo, bn2.grad_stats, g)");
+  EXPECT_EQ(call(graph, "bn.relu_grad"), "none");
+  EXPECT_EQ(call(graph, "bn.grad_stats"), "batch_norm_grad_stats(bn2.relu_grad, a, mo, g, e)");
+  EXPECT_EQ(call(graph, "bn.grad_apply"), "batch_norm_grad_apply(bn2.relu_grad, a, mo, bn.grad_stats, g, e)");
 }
 
 TEST(Autodiff, ThreeContributionsSumInEmissionOrder) {

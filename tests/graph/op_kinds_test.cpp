@@ -59,7 +59,8 @@ TEST(OpKinds, AreNamedByOpsAndModelsAlone) {
 TEST(OpKinds, EachUseHasOne) {
   register_ops();
   const auto count = [](Use use) { return std::ranges::count(all_op_defs(), use, &OpDef::use); };
-  for (const Use use : {Use::add, Use::accumulate, Use::square_sum, Use::clip_factor, Use::correct_count}) EXPECT_EQ(count(use), 1);
+  for (const Use use : {Use::add, Use::gated_sum, Use::accumulate, Use::square_sum, Use::clip_factor, Use::correct_count})
+    EXPECT_EQ(count(use), 1);
   for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam, Optimizer::adamw}) {
     const auto updates = [&](const OpDef* def) { return def->update_rule({.optimizer = optimizer}).has_value(); };
     EXPECT_EQ(std::ranges::count_if(all_op_defs(), updates), 1);

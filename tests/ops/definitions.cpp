@@ -79,6 +79,24 @@ output y
   expect_near(norm["var.next"], {0.9 + 2.0 / 3});
 }
 
+// y = x - 3 before the relu, of which 2 and 6 are above 0: dy there is 30 and 40. Normalized, x is -0.5, 0.5, 1.5, 3.5; the sums
+// are 30 + 40 and 30 · 1.5 + 40 · 3.5, and dx = what passes of dy - (70 + normalized · 185) / 4, since gamma · inv_std is 1.
+TEST(Definition, GradientOfBatchNormAndRelu) {
+  const Definition norm(R"(
+input dy f64[1, 1, 1, 4]
+input x f64[1, 1, 1, 4]
+input moments f64[2, 1]
+param gamma f64[1]
+param beta f64[1]
+stats: sums = batch_norm_grad_stats(dy, x, moments, gamma, beta)
+apply: dx = batch_norm_grad_apply(dy, x, moments, sums, gamma, beta)
+output dx
+)",
+                        {{"dy", {kNan, 20, 30, 40}}, {"x", {1, 3, 5, 9}}, {"moments", {2, 0.5}}, {"gamma", {2}}, {"beta", {-1}}});
+  expect_near(norm["sums"], {70, 185});
+  expect_near(norm["dx"], {5.625, -40.625, -56.875, -139.375});
+}
+
 TEST(Definition, SoftmaxCrossEntropy) {
   // Probabilities 1/2 and, of class 1 in {log 3, 0}, 1/4: (log 2 + log 4) / 2.
   const Definition loss(R"(
@@ -257,16 +275,19 @@ TEST(Definition, NanStays) {
   const Definition ops(R"(
 input x f64[1, 1, 2, 2]
 input dy f64[1, 1, 2, 2]
+input more f64[1, 1, 2, 2]
 input part f64[1]
 relu: y = relu(x)
 grad: dx = relu_grad(dy, x)
+sum: dx2 = relu_grad(dy, x, more)
 pool: most, where = max_pool(x) kernel=[2, 2] activation=relu
 clip: factor = clip_factor(part) max_norm=2.5
 output y
 )",
-                       {{"x", {kNan, 2, -3, kNan}}, {"dy", {5, 6, kNan, kNan}}, {"part", {kNan}}});
+                       {{"x", {kNan, 2, -3, kNan}}, {"dy", {5, 6, kNan, kNan}}, {"more", {1, kNan, kNan, 7}}, {"part", {kNan}}});
   expect_same(ops["y"], {kNan, 2, 0, kNan});
   expect_same(ops["dx"], {5, 6, 0, kNan});
+  expect_same(ops["dx2"], {6, kNan, 0, kNan});
   expect_same(ops["most"], {kNan});
   expect_same(ops["where"], {3});
   expect_same(ops["factor"], {kNan});

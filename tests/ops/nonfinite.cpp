@@ -50,7 +50,7 @@ bool may_stray(std::string_view kind, double number) {
   // Kernels that multiply by the zeros of padding, of joined groups and of masked keys: 0 · NaN and 0 · ∞ are NaN.
   if (kind.starts_with("conv") || kind.starts_with("attention")) return true;
   // y = x · scale + shift: of an infinite moment or scale the shift is infinite too, and ∞ − ∞ is NaN where relu(−∞) is 0.
-  return (kind == "batch_norm_apply" || kind == "group_norm_apply") && std::isinf(number);
+  return kind == "group_norm_apply" && std::isinf(number);
 }
 
 // The results of a call in which `number` was planted beside those of plain loops in f64. Where those are NaN they must be NaN,

@@ -30,6 +30,33 @@ apply: y = batch_norm_apply(x, moments, gamma, beta) activation=relu
 output y
 )",
        .torch = "F.relu(F.batch_norm(x, None, None, gamma, beta, training=True, eps=0.01))"},
+      {.name = "relu_few_channels",
+       .graph = R"(
+graph batch_norm_relu_few_channels
+input x f32[2, 3, 5, 7]
+param gamma f32[3] init=uniform:1
+param beta f32[3] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta) activation=relu
+output y
+)",
+       .torch = "F.relu(F.batch_norm(x, None, None, gamma, beta, training=True))"},
+      // The parts of y's gradient are added, and x says of the sum what the relu lets through.
+      {.name = "relu_read_twice",
+       .graph = R"(
+graph batch_norm_relu_read_twice
+input x f32[2, 9, 4, 5]
+param gamma f32[9] init=uniform:1
+param beta f32[9] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta) activation=relu
+tanh: t = tanh(y)
+add: z = add(y, t)
+output z
+)",
+       .torch = "(lambda y: y + torch.tanh(y))(F.relu(F.batch_norm(x, None, None, gamma, beta, training=True)))"},
       {.name = "residual_relu",
        .graph = R"(
 graph batch_norm_residual_relu
@@ -43,6 +70,22 @@ apply: y = batch_norm_apply(x, moments, gamma, beta, residual) activation=relu
 output y
 )",
        .torch = "F.relu(residual + F.batch_norm(x, None, None, gamma, beta, training=True))"},
+      // Two ops read y, so that the sum of its gradient's parts is the gradient of the relu too.
+      {.name = "residual_relu_read_twice",
+       .graph = R"(
+graph batch_norm_residual_relu_read_twice
+input x f32[2, 9, 4, 5]
+input residual f32[2, 9, 4, 5]
+param gamma f32[9] init=uniform:1
+param beta f32[9] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta, residual) activation=relu
+tanh: t = tanh(y)
+add: z = add(y, t)
+output z
+)",
+       .torch = "(lambda y: y + torch.tanh(y))(F.relu(residual + F.batch_norm(x, None, None, gamma, beta, training=True)))"},
       {.name = "residual",
        .graph = R"(
 graph batch_norm_residual
@@ -99,6 +142,18 @@ apply: y = batch_norm_apply(x, moments, gamma, beta)
 output y
 )",
        .torch = "F.batch_norm(x, None, None, gamma, beta, training=True)"},
+      {.name = "volume_relu",
+       .graph = R"(
+graph batch_norm_volume_relu
+input x f32[2, 11, 3, 4, 5]
+param gamma f32[11] init=uniform:1
+param beta f32[11] init=uniform:1
+stats: stats = batch_norm_stats(x)
+finalize: moments = batch_norm_finalize(stats)
+apply: y = batch_norm_apply(x, moments, gamma, beta) activation=relu
+output y
+)",
+       .torch = "F.relu(F.batch_norm(x, None, None, gamma, beta, training=True))"},
       // As then_add_relu, of three spatial dimensions.
       {.name = "volume_then_add_relu",
        .graph = R"(

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "ops/batch_norm/norm.h"
 #include "ops/cpu_norm.h"
 #include "ops/registry.h"
 
@@ -90,6 +91,11 @@ class Update : public Kernel {
   double momentum_;
 };
 
+// Of channel c of a value with `channels`.
+NormFactors norm_factors_of(const double* moments, std::int64_t channels, std::int64_t c, float gamma, float beta) {
+  return norm_factors(moments[c], moments[channels + c], gamma, beta);
+}
+
 class Apply : public Kernel {
  public:
   Apply(const MapPiece& x, std::int64_t channels, bool residual, bool relu)
@@ -104,12 +110,11 @@ class Apply : public Kernel {
     float* const shift = scale + rows_.size();
     std::fill_n(mean, 3 * rows_.size(), 0.0f);
     for (std::int64_t c = 0; c < piece_.channels; ++c) {
-      const double exact = f64(run.in[1])[first + c];
-      const double factor = f64(run.in[1])[channels_ + first + c] * static_cast<double>(f32(run.in[2])[first + c]);
-      mean[c] = static_cast<float>(exact);
-      scale[c] = static_cast<float>(factor);
-      shift[c] =
-          static_cast<float>(static_cast<double>(f32(run.in[3])[first + c]) - (exact - static_cast<double>(mean[c])) * factor);
+      const NormFactors norm =
+          norm_factors_of(f64(run.in[1]), channels_, first + c, f32(run.in[2])[first + c], f32(run.in[3])[first + c]);
+      mean[c] = norm.mean;
+      scale[c] = norm.scale;
+      shift[c] = norm.shift;
     }
     apply_map(piece_, rows_, relu_, {mean, scale, shift}, f32(run.in[0]), residual_ ? f32(run.in[4]) : nullptr, f32(run.out[0]));
   }
@@ -124,22 +129,30 @@ class Apply : public Kernel {
 
 class GradStats : public Kernel {
  public:
-  GradStats(const MapPiece& x, std::int64_t channels) : pass_(x, Over::batch), channels_(channels) {
+  GradStats(const MapPiece& x, std::int64_t channels, bool gated) : pass_(x, Over::batch), channels_(channels), gated_(gated) {
     sums_ = workspace_.book(pass_.workspace_bytes());
-    mean_ = workspace_.book(pass_.means() * size_of(DType::f32));
+    factors_ = workspace_.book((gated ? 3 : 1) * pass_.factors() * size_of(DType::f32));
   }
   std::string name() const override { return "loops"; }
   std::int64_t workspace_bytes() const override { return workspace_.bytes(); }
 
   void run(const KernelRun& run) const override {
     const MapPiece& piece = pass_.piece();
-    const std::int64_t first = run.in_boxes[0].lo[1];
+    const std::int64_t first = run.in_boxes[0].lo[1], width = pass_.factors();
     const double* const moments = f64(run.in[2]);
-    float* const mean = f32(run.workspace + mean_);
-    std::fill_n(mean, pass_.means(), 0.0f);
-    for (std::int64_t c = 0; c < piece.channels; ++c) mean[c] = static_cast<float>(moments[first + c]);
+    float* const mean = f32(run.workspace + factors_);
+    std::fill_n(mean, (gated_ ? 3 : 1) * width, 0.0f);
+    float* const scale = gated_ ? mean + width : nullptr;
+    float* const shift = gated_ ? scale + width : nullptr;
+    for (std::int64_t c = 0; c < piece.channels; ++c) {
+      mean[c] = static_cast<float>(moments[first + c]);
+      if (!gated_) continue;
+      const NormFactors norm = norm_factors_of(moments, channels_, first + c, f32(run.in[3])[first + c], f32(run.in[4])[first + c]);
+      scale[c] = norm.scale;
+      shift[c] = norm.shift;
+    }
     double* const partial = f64(run.workspace + sums_);
-    pass_.run(f32(run.in[0]), f32(run.in[1]), mean, partial);
+    pass_.run(gated_, f32(run.in[0]), f32(run.in[1]), {mean, scale, shift}, partial);
     double* const sums = f64(run.out[0]);
     std::fill_n(sums, 2 * channels_, 0.0);
     for (std::int64_t c = 0; c < piece.channels; ++c) {
@@ -154,50 +167,58 @@ class GradStats : public Kernel {
  private:
   GradientPass pass_;
   std::int64_t channels_;
+  bool gated_;
   Workspace workspace_;
   std::int64_t sums_;
-  std::int64_t mean_;
+  std::int64_t factors_;
 };
 
 class GradApply : public Kernel {
  public:
-  GradApply(const MapPiece& x, const Dims& shape)
-      : piece_(x), rows_(x, Over::batch), channels_(shape[1]), count_(shape.product() / shape[1]) {}
+  GradApply(const MapPiece& x, const Dims& shape, bool gated)
+      : piece_(x), rows_(x, Over::batch), channels_(shape[1]), count_(shape.product() / shape[1]), gated_(gated) {}
   std::string name() const override { return "loops"; }
-  std::int64_t workspace_bytes() const override { return 4 * rows_.size() * size_of(DType::f32); }
+  std::int64_t workspace_bytes() const override { return kFactors * rows_.size() * size_of(DType::f32); }
 
   void run(const KernelRun& run) const override {
     grad_map(piece_, rows_, prepare_factors(run), run.in_boxes[0], run.owned, f32(run.in[0]), f32(run.in[1]), f32(run.out[0]));
   }
 
  private:
+  static constexpr std::int64_t kFactors = 5;
+
   norm_loops::GradFactors prepare_factors(const KernelRun& run) const {
     const std::int64_t first = run.in_boxes[0].lo[1];
     float* const scale = f32(run.workspace);
     float* const shift = scale + rows_.size();
     float* const mean = shift + rows_.size();
     float* const slope = mean + rows_.size();
-    std::fill_n(scale, 4 * rows_.size(), 0.0f);
-    const double* const moments = f64(run.in[2]) + first;
-    const double* const sums = f64(run.in[3]) + first;
+    float* const norm_shift = slope + rows_.size();
+    std::fill_n(scale, kFactors * rows_.size(), 0.0f);
+    const double* const moments = f64(run.in[2]);
+    const double* const sums = f64(run.in[3]);
     const double n = static_cast<double>(count_);
     for (std::int64_t c = 0; c < piece_.channels; ++c) {
-      const double inv_std = moments[channels_ + c];
-      const double factor = static_cast<double>(f32(run.in[4])[first + c]) * inv_std;
-      const double exact_slope = factor * inv_std * sums[channels_ + c] / n;
-      scale[c] = static_cast<float>(factor);
-      if (!owns_channel(run, first + c)) continue;
-      mean[c] = static_cast<float>(moments[c]);
-      shift[c] = static_cast<float>(factor * sums[c] / n - (moments[c] - static_cast<double>(mean[c])) * exact_slope);
+      const std::int64_t at = first + c;
+      const float gamma = f32(run.in[4])[at];
+      const NormFactors norm = norm_factors_of(moments, channels_, at, gamma, gated_ ? f32(run.in[5])[at] : 0.0f);
+      scale[c] = norm.scale;
+      mean[c] = norm.mean;
+      norm_shift[c] = norm.shift;
+      if (!owns_channel(run, at)) continue;
+      const double inv_std = moments[channels_ + at], factor = static_cast<double>(gamma) * inv_std;
+      const double exact_slope = factor * inv_std * sums[channels_ + at] / n;
+      shift[c] = static_cast<float>(factor * sums[at] / n - (moments[at] - static_cast<double>(norm.mean)) * exact_slope);
       slope[c] = static_cast<float>(exact_slope);
     }
-    return {scale, shift, mean, slope};
+    return {{mean, scale, gated_ ? norm_shift : nullptr}, shift, slope};
   }
 
   MapPiece piece_;
   FactorRows rows_;
   std::int64_t channels_;
   std::int64_t count_;  // elements a channel of the value
+  bool gated_;
 };
 
 class GradParams : public Kernel {
@@ -251,12 +272,12 @@ std::unique_ptr<Kernel> make_apply(const Call& call, const StorageRule& storage)
 std::unique_ptr<Kernel> make_grad_stats(const Call& call, const StorageRule& storage) {
   check(call, storage, call.site.in(0));
   if (has_empty_input(call)) return make_zero_kernel(call, storage);
-  return std::make_unique<GradStats>(MapPiece(storage, call.boxes.in[0]), call.site.in(0).shape[1]);
+  return std::make_unique<GradStats>(MapPiece(storage, call.boxes.in[0]), call.site.in(0).shape[1], call.site.inputs() > 3);
 }
 
 std::unique_ptr<Kernel> make_grad_apply(const Call& call, const StorageRule& storage) {
   check(call, storage, call.site.in(0));
-  return std::make_unique<GradApply>(MapPiece(storage, call.boxes.in[0]), call.site.in(0).shape);
+  return std::make_unique<GradApply>(MapPiece(storage, call.boxes.in[0]), call.site.in(0).shape, call.site.inputs() > 5);
 }
 
 std::unique_ptr<Kernel> make_grad_params(const Call& call, const StorageRule& storage) {

@@ -1,3 +1,4 @@
+#include "ops/batch_norm/norm.h"
 #include "ops/cuda/each.h"
 #include "ops/cuda/moments.h"
 #include "ops/cuda/reduce.h"
@@ -58,26 +59,30 @@ struct Update {
   }
 };
 
-// y = (x − mean) · scale + shift, where the mean's rounding to f32 is in the shift.
-template <bool kHasResidual, bool kRelu>
-struct Apply {
-  static constexpr int kInputs = kHasResidual ? 2 : 1;
-  struct Factors {
-    float mean, scale, shift;
-  };
+// Forward and backward both work y out here, so that backward finds the signs that forward found.
+OUTSIZE_BOTH float normalized(float x, const NormFactors& norm) { return (x - norm.mean) * norm.scale + norm.shift; }
+// What a relu after the norm lets through of dy. Where the norm is NaN it passes.
+OUTSIZE_BOTH float passed(float dy, float x, const NormFactors& norm) { return normalized(x, norm) <= 0 ? 0.0f : dy; }
+
+// A norm's moments, gamma and beta, of which a call has the channels from `first` on. `beta` may be null where no relu follows.
+struct Norm {
   const double* moments;
   const float* gamma;
   const float* beta;
   std::int64_t channels, first;
-
-  OUTSIZE_BOTH Factors factors(int channel) const {
+  OUTSIZE_BOTH NormFactors factors(int channel) const {
     const std::int64_t c = first + channel;
-    const double exact = moments[c], scale = moments[channels + c] * gamma[c];
-    const float mean = static_cast<float>(exact);
-    return {mean, static_cast<float>(scale), static_cast<float>(beta[c] - (exact - mean) * scale)};
+    return norm_factors(moments[c], moments[channels + c], gamma[c], beta == nullptr ? 0.0f : beta[c]);
   }
+};
+
+template <bool kHasResidual, bool kRelu>
+struct Apply : Norm {
+  static constexpr int kInputs = kHasResidual ? 2 : 1;
+  using Factors = NormFactors;
+
   OUTSIZE_BOTH float operator()(const float* x, const Factors& factors) const {
-    float y = (x[0] - factors.mean) * factors.scale + factors.shift;
+    float y = normalized(x[0], factors);
     if (kHasResidual) y += x[1];
     return kRelu && y < 0 ? 0.0f : y;
   }
@@ -85,8 +90,22 @@ struct Apply {
 
 struct GradStats : GradSumsReduction {
   const double* mean;
-  explicit GradStats(const double* of) : mean(of) {}
+  explicit GradStats(const Norm& norm) : mean(norm.moments + norm.first) {}
   OUTSIZE_BOTH Factors factors(int channel) const { return {static_cast<float>(mean[channel])}; }
+};
+
+// Of what a relu after the norm lets through of dy.
+struct GatedGradStats : Norm {
+  static constexpr int kInputs = 2;
+  using Factors = NormFactors;
+  using Partial = GradSums;
+  struct Run : GradSumsReduction::Run {
+    OUTSIZE_BOTH void add(const float* x, const Factors& factors) {
+      const float gated[]{passed(x[0], x[1], factors), x[1]};
+      GradSumsReduction::Run::add(gated, {factors.mean});
+    }
+  };
+  explicit GatedGradStats(const Norm& norm) : Norm(norm) {}
 };
 
 struct GradStatsEnd {
@@ -100,34 +119,38 @@ struct GradStatsEnd {
 };
 
 // dx = scale · dy − (shift + (x − mean) · slope); the second term, which stands for the whole batch, inside the owned box only.
-template <bool kOwnsAll>
+// Gated: of what a relu after the norm lets through of dy.
+template <bool kOwnsAll, bool kGated>
 struct GradApply {
   static constexpr int kInputs = 2;
   struct Factors {
-    float mean, scale, shift, slope;
+    NormFactors norm;
+    float shift, slope;
   };
-  const double* moments;
+  Norm norm;
   const double* sums;
-  const float* gamma;
-  std::int64_t channels, first;
   double count;  // elements a channel of the whole value
   OwnedBox owned;
 
   OUTSIZE_BOTH Factors factors(int channel) const {
-    const std::int64_t c = first + channel;
-    const double inv_std = moments[channels + c], scale = inv_std * gamma[c];
-    const double slope = scale * sums[channels + c] * inv_std / count;
-    const float mean = static_cast<float>(moments[c]);
-    return {mean, static_cast<float>(scale), static_cast<float>(scale * sums[c] / count + (mean - moments[c]) * slope),
-            static_cast<float>(slope)};
+    const std::int64_t c = norm.first + channel;
+    const double mean = norm.moments[c], inv_std = norm.moments[norm.channels + c], scale = inv_std * norm.gamma[c];
+    const double slope = scale * sums[norm.channels + c] * inv_std / count;
+    const NormFactors own = norm.factors(channel);
+    return {own, static_cast<float>(scale * sums[c] / count + (own.mean - mean) * slope), static_cast<float>(slope)};
   }
   OUTSIZE_BOTH float operator()(const float* x, const Factors& f) const requires kOwnsAll {
-    return f.scale * x[0] - (f.shift + (x[1] - f.mean) * f.slope);
+    return own_term(x, f) - batch_term(x, f);
   }
   OUTSIZE_BOTH float operator()(const float* x, const Factors& f, Place place) const requires(!kOwnsAll) {
-    const float own = f.scale * x[0];
-    return owned.holds(place) ? own - (f.shift + (x[1] - f.mean) * f.slope) : own;
+    return owned.holds(place) ? own_term(x, f) - batch_term(x, f) : own_term(x, f);
   }
+
+ private:
+  static OUTSIZE_BOTH float own_term(const float* x, const Factors& f) {
+    return f.norm.scale * (kGated ? passed(x[0], x[1], f.norm) : x[0]);
+  }
+  static OUTSIZE_BOTH float batch_term(const float* x, const Factors& f) { return f.shift + (x[1] - f.norm.mean) * f.slope; }
 };
 
 struct GradParams {
@@ -161,13 +184,20 @@ std::unique_ptr<Kernel> make_stats(const Call& call, const StorageRule& storage)
   });
 }
 
+template <class A>
+std::unique_ptr<Kernel> make_grad_stats_as(const Call& call, const StorageRule& storage) {
+  const bool gated = call.site.inputs() > 3;
+  return make_statistic<A>(
+      call, storage, [=](const KernelRun& run, const ReduceShape& shape, std::int64_t channels, std::int64_t first) {
+        const double* const moments = in<double>(run, 2);
+        const Norm norm{moments, gated ? in<float>(run, 3) : nullptr, gated ? in<float>(run, 4) : nullptr, channels, first};
+        run_reduce(A(norm), GradStatsEnd{out<double>(run, 0) + first, moments + first, channels},
+                   {in<float>(run, 0), in<float>(run, 1)}, shape, run.workspace, run.queue);
+      });
+}
+
 std::unique_ptr<Kernel> make_grad_stats(const Call& call, const StorageRule& storage) {
-  return make_statistic<GradStats>(call, storage,
-                                   [](const KernelRun& run, const ReduceShape& shape, std::int64_t channels, std::int64_t first) {
-                                     const double* const moments = in<double>(run, 2) + first;
-                                     run_reduce(GradStats(moments), GradStatsEnd{out<double>(run, 0) + first, moments, channels},
-                                                {in<float>(run, 0), in<float>(run, 1)}, shape, run.workspace, run.queue);
-                                   });
+  return call.site.inputs() > 3 ? make_grad_stats_as<GatedGradStats>(call, storage) : make_grad_stats_as<GradStats>(call, storage);
 }
 
 std::unique_ptr<Kernel> make_finalize(const Call& call, const StorageRule&) {
@@ -205,7 +235,7 @@ std::unique_ptr<Kernel> make_apply_as(const Call& call, const StorageRule& stora
   if constexpr (kHasResidual) inputs[1] = kResidual;
   const std::int64_t channels = call.site.in(0).shape[kChannelDim];
   return make_map_kernel<F>(call, storage, inputs, [=](const KernelRun& run) {
-    return F{in<double>(run, 1), in<float>(run, 2), in<float>(run, 3), channels, run.in_boxes[0].lo[kChannelDim]};
+    return F{{in<double>(run, 1), in<float>(run, 2), in<float>(run, 3), channels, run.in_boxes[0].lo[kChannelDim]}};
   });
 }
 
@@ -216,7 +246,8 @@ std::unique_ptr<Kernel> make_apply(const Call& call, const StorageRule& storage)
   return relu ? make_apply_as<false, true>(call, storage) : make_apply_as<false, false>(call, storage);
 }
 
-std::unique_ptr<Kernel> make_grad_apply(const Call& call, const StorageRule& storage) {
+template <bool kGated>
+std::unique_ptr<Kernel> make_grad_apply_as(const Call& call, const StorageRule& storage) {
   expect_card_call(call, storage);
   const Sheet sheet = output_sheet(call, 0);
   const Dims& shape = call.site.in(0).shape;
@@ -225,12 +256,16 @@ std::unique_ptr<Kernel> make_grad_apply(const Call& call, const StorageRule& sto
   return make_kernel("map", 0, [=](const KernelRun& run) {
     const Box& box = run.in_boxes[0];
     const auto start = [&]<bool kOwnsAll>() {
-      run_map(GradApply<kOwnsAll>{in<double>(run, 2), in<double>(run, 3), in<float>(run, 4), channels, box.lo[kChannelDim], count,
-                                  OwnedBox(box, run.owned)},
+      const Norm norm{in<double>(run, 2), in<float>(run, 4), kGated ? in<float>(run, 5) : nullptr, channels, box.lo[kChannelDim]};
+      run_map(GradApply<kOwnsAll, kGated>{norm, in<double>(run, 3), count, OwnedBox(box, run.owned)},
               {in<float>(run, 0), in<float>(run, 1)}, out<float>(run, 0), sheet, run.queue);
     };
     run.owned.contains(box) ? start.template operator()<true>() : start.template operator()<false>();
   });
+}
+
+std::unique_ptr<Kernel> make_grad_apply(const Call& call, const StorageRule& storage) {
+  return call.site.inputs() > 5 ? make_grad_apply_as<true>(call, storage) : make_grad_apply_as<false>(call, storage);
 }
 
 std::unique_ptr<Kernel> make_grad_params(const Call& call, const StorageRule& storage) {

@@ -1,4 +1,4 @@
-#include "ops/expect.h"
+#include "ops/gate.h"
 #include "ops/registry.h"
 
 // Train-mode batch norm in the pieces that tiling needs: stats (a reduction) → finalize → apply (pointwise), and backward
@@ -161,16 +161,24 @@ class Apply final : public OpDef {
     return {x};
   }
 
+  bool gates_gradient(const OpSite& site) const override { return expect_activation(site) && site.inputs() > kResidual; }
   void gradient(GradientContext& context) const override {
-    ValueId dy = context.gradient(0);
-    const ValueId x = context.input(0), moments = context.input(1), gamma = context.input(2);
-    if (context.site().word("activation") == "relu") dy = context.emit("relu_grad", "relu_grad", {dy, context.output(0)})[0];
+    const OpSite site = context.site();
+    const ValueId x = context.input(0), moments = context.input(1), gamma = context.input(2), beta = context.input(3);
+    const ValueId dy = gates_gradient(site) ? gated_gradient(context, "relu_grad") : context.gradient(0);
     if (context.wants(kResidual)) context.contribute(kResidual, dy);
     if (!context.wants(0) && !context.wants(2) && !context.wants(3)) return;
 
-    const ValueId sums = context.emit("batch_norm_grad_stats", "grad_stats", {dy, x, moments})[0];
-    if (context.wants(0))
-      context.contribute(0, context.emit("batch_norm_grad_apply", "grad_apply", {dy, x, moments, sums, gamma})[0]);
+    // Without a residual, x says where the relu let dy through: neither y nor a map of what came through is read.
+    const bool gates_by_x = expect_activation(site) && site.inputs() <= kResidual;
+    std::vector<ValueId> stats_inputs{dy, x, moments};
+    if (gates_by_x) stats_inputs.insert(stats_inputs.end(), {gamma, beta});
+    const ValueId sums = context.emit("batch_norm_grad_stats", "grad_stats", std::move(stats_inputs))[0];
+    if (context.wants(0)) {
+      std::vector<ValueId> inputs{dy, x, moments, sums, gamma};
+      if (gates_by_x) inputs.push_back(beta);
+      context.contribute(0, context.emit("batch_norm_grad_apply", "grad_apply", std::move(inputs))[0]);
+    }
     if (context.wants(2) || context.wants(3)) {
       const std::vector<ValueId> params = context.emit("batch_norm_grad_params", "grad_params", {sums, gamma});
       if (context.wants(2)) context.contribute(2, params[0]);
@@ -216,11 +224,16 @@ void expect_gradient_inputs(const OpSite& site) {
 class GradStats final : public OpDef {
  public:
   std::string_view kind() const override { return "batch_norm_grad_stats"; }
-  std::string_view help() const override { return "Σ dy and Σ dy · (x - mean) * inv_std of each channel, as f64[2, C]"; }
-  std::vector<std::string_view> input_names() const override { return {"dy", "x", "moments"}; }
+  std::string_view help() const override {
+    return "Σ dy and Σ dy · (x - mean) * inv_std of each channel, as f64[2, C]; with gamma and beta, of dy where the norm is above "
+           "0";
+  }
+  std::vector<std::string_view> input_names() const override { return {"dy", "x", "moments", "gamma?", "beta?"}; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
     expect_gradient_inputs(site);
+    if (site.inputs() == 4) user_error("gamma is there without beta");
+    for (int i = 3; i < site.inputs(); ++i) expect_type(site, i, per_channel(site.in(0)), "one for each of dy's channels");
     // Asked of training alone: evaluation goes by running statistics, which one value is enough for.
     const ValueType& x = site.in(1);
     if (x.elements() <= x.shape[kChannelDim])
@@ -236,14 +249,16 @@ class GradStats final : public OpDef {
 class GradApply final : public OpDef {
  public:
   std::string_view kind() const override { return "batch_norm_grad_apply"; }
-  std::string_view help() const override { return "the gradient of x through batch norm and its statistics"; }
-  std::vector<std::string_view> input_names() const override { return {"dy", "x", "moments", "sums", "gamma"}; }
+  std::string_view help() const override {
+    return "the gradient of x through batch norm and its statistics; with beta, dy counts where the norm is above 0";
+  }
+  std::vector<std::string_view> input_names() const override { return {"dy", "x", "moments", "sums", "gamma", "beta?"}; }
 
   std::vector<ValueType> infer(const OpSite& site) const override {
     expect_gradient_inputs(site);
     const ValueType& dy = site.in(0);
     expect_type(site, 3, statistic(2, dy.shape[kChannelDim]), "from batch_norm_grad_stats");
-    expect_type(site, 4, per_channel(dy), "one for each of dy's channels");
+    for (int i = 4; i < site.inputs(); ++i) expect_type(site, i, per_channel(dy), "one for each of dy's channels");
     return {dy};
   }
   Role output_role(const OpSite&, int) const override { return Role::gradient; }

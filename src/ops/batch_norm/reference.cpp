@@ -76,6 +76,9 @@ void update(const ReferenceCall& call) {
   });
 }
 
+// Whether a relu lets the gradient of a norm's element through. Where the norm is NaN it passes.
+bool passes(double normalized, double gamma, double beta) { return !(normalized * gamma + beta <= 0); }
+
 void apply(const ReferenceCall& call) {
   dispatch(call.in_type(0).dtype, [&]<class T>() {
     const auto x = call.in<T>(0);
@@ -102,13 +105,17 @@ void grad_stats(const ReferenceCall& call) {
     const auto dy = call.in<T>(0);
     const auto x = call.in<T>(1);
     const auto moments = call.in<double>(2);
+    const bool gated = call.has_in(4);
+    const auto gamma = call.in<T>(gated ? 3 : 0);
+    const auto beta = call.in<T>(gated ? 4 : 0);
     const auto sums = call.out<double>(0);
     sums.clear();
     dy.for_each([&](const Dims& at) {
       const std::int64_t c = at[kChannelDim];
       const double normalized = (x[at] - moments(kMomentMean, c)) * moments(kInvStd, c);
-      sums(kSum, c) += dy[at];
-      sums(kSumNormalized, c) += dy[at] * normalized;
+      const double passed = gated && !passes(normalized, gamma(c), beta(c)) ? 0 : dy[at];
+      sums(kSum, c) += passed;
+      sums(kSumNormalized, c) += passed * normalized;
     });
   });
 }
@@ -120,15 +127,17 @@ void grad_apply(const ReferenceCall& call) {
     const auto moments = call.in<double>(2);
     const auto sums = call.in<double>(3);
     const auto gamma = call.in<T>(4);
+    const bool gated = call.has_in(5);
+    const auto beta = call.in<T>(gated ? 5 : 4);
     const auto dx = call.out<T>(0);
     const Dims& shape = call.in_type(0).shape;
     const double count = static_cast<double>(shape.product() / shape[kChannelDim]);
     dx.for_each([&](const Dims& at) {
       const std::int64_t c = at[kChannelDim];
       const double inv_std = moments(kInvStd, c);
-      double value = dy[at];
+      const double normalized = (x[at] - moments(kMomentMean, c)) * inv_std;
+      double value = gated && !passes(normalized, gamma(c), beta(c)) ? 0 : dy[at];
       if (holds(call.owned(), at)) {
-        const double normalized = (x[at] - moments(kMomentMean, c)) * inv_std;
         value -= (sums(kSum, c) + normalized * sums(kSumNormalized, c)) / count;
       }
       dx[at] = static_cast<T>(gamma(c) * inv_std * value);

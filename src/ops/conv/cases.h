@@ -44,6 +44,18 @@ conv: y = conv2d(x, weight) activation=relu
 output y
 )",
        .torch = "F.relu(F.conv2d(x, weight))"},
+      // Two ops read y, so that the sum of its gradient's parts is the gradient of the relu too.
+      {.name = "relu_read_twice",
+       .graph = R"(
+graph conv2d_relu_read_twice
+input x f32[2, 3, 5, 6]
+param weight f32[9, 3, 3, 3] init=normal:0.3
+conv: y = conv2d(x, weight) padding=[1, 1, 1, 1] activation=relu
+tanh: t = tanh(y)
+add: z = add(y, t)
+output z
+)",
+       .torch = "(lambda y: y + torch.tanh(y))(F.relu(F.conv2d(x, weight, padding=1)))"},
       // Kernel, stride and padding differ between H and W; one padded row more below than above.
       {.name = "asymmetric",
        .graph = R"(

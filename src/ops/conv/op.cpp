@@ -1,4 +1,5 @@
 #include "ops/conv/shape.h"
+#include "ops/gate.h"
 #include "ops/registry.h"
 
 namespace outsize {
@@ -44,11 +45,11 @@ class Conv final : public OpDef {
 
   bool takes_planar(const OpSite& site, int input) const override { return input == 0 && may_be_planar(site, input); }
 
+  bool gates_gradient(const OpSite& site) const override { return expect_activation(site); }
   void gradient(GradientContext& context) const override {
-    ValueId dy = context.gradient(0);
-    if (!dy) return;
+    if (!context.gradient(0)) return;
     const OpSite site = context.site();
-    if (expect_activation(site)) dy = context.emit("relu_grad", "relu_grad", {dy, context.output(0)})[0];
+    const ValueId dy = expect_activation(site) ? gated_gradient(context, "relu_grad") : context.gradient(0);
     if (context.wants(0)) {
       Attributes attributes = conv_attributes(site);
       attributes["input"] = spatial_list(site.in(0).shape);

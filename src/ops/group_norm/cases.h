@@ -79,6 +79,21 @@ relu: y = relu(normalized)
 output y
 )",
        .torch = "F.relu(F.group_norm(x, 2, gamma, beta))"},
+      // Two ops read y, so that the sum of its gradient's parts is the gradient of the relu too.
+      {.name = "relu_read_twice",
+       .graph = R"(
+graph group_norm_relu_read_twice
+input x f32[2, 6, 4, 5]
+param gamma f32[6] init=uniform:1
+param beta f32[6] init=uniform:1
+stats: stats = group_norm_stats(x) groups=2
+finalize: moments = batch_norm_finalize(stats)
+apply: y = group_norm_apply(x, moments, gamma, beta) groups=2 activation=relu
+tanh: t = tanh(y)
+add: z = add(y, t)
+output z
+)",
+       .torch = "(lambda y: y + torch.tanh(y))(F.relu(F.group_norm(x, 2, gamma, beta)))"},
       {.name = "volume",
        .graph = R"(
 graph group_norm_volume

@@ -115,7 +115,7 @@ class GradStats : public Kernel {
       mean[rows_.at(n, c)] = static_cast<float>(means[group]);
     });
     double* const partial = f64(run.workspace + sums_);
-    pass_.run(f32(run.in[0]), f32(run.in[1]), mean, partial);
+    pass_.run(false, f32(run.in[0]), f32(run.in[1]), {mean, nullptr, nullptr}, partial);
     double* const sums = f64(run.out[0]);
     const std::int64_t row = columns_.channel_columns();
     std::fill_n(sums, 2 * row, 0.0);
@@ -196,7 +196,7 @@ class GradApply : public Kernel {
       shift[i] = static_cast<float>(inv_std * means[group] - (moments[group] - static_cast<double>(mean[i])) * exact_slope);
       slope[i] = static_cast<float>(exact_slope);
     });
-    return {scale, shift, mean, slope};
+    return {{mean, scale, nullptr}, shift, slope};
   }
 
   Columns columns_;

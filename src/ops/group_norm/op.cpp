@@ -1,4 +1,4 @@
-#include "ops/expect.h"
+#include "ops/gate.h"
 #include "ops/registry.h"
 
 // Group norm in the pieces that tiling needs: stats (a reduction) → batch_norm_finalize → apply (pointwise), and backward
@@ -64,14 +64,14 @@ class Apply final : public OpDef {
     return {site.in(0)};
   }
 
+  bool gates_gradient(const OpSite& site) const override { return expect_activation(site); }
   void gradient(GradientContext& context) const override {
-    ValueId dy = context.gradient(0);
     const OpSite site = context.site();
     const ValueId x = context.input(0), moments = context.input(1);
     const bool has_gamma = site.inputs() > kGamma, has_beta = site.inputs() > kBeta;
     const bool wants_gamma = has_gamma && context.wants(kGamma), wants_beta = has_beta && context.wants(kBeta);
     if (!context.wants(0) && !wants_gamma && !wants_beta) return;
-    if (expect_activation(site)) dy = context.emit("relu_grad", "relu_grad", {dy, context.output(0)})[0];
+    const ValueId dy = expect_activation(site) ? gated_gradient(context, "relu_grad") : context.gradient(0);
 
     const Attributes attributes{{"groups", site.integer("groups")}};
     const ValueId sums = context.emit("group_norm_grad_stats", "grad_stats", {dy, x, moments}, attributes)[0];

@@ -15,11 +15,21 @@ struct ReluGrad : WithoutFactors {
   OUTSIZE_BOTH float operator()(const float* x, NoFactors) const { return x[1] <= 0 ? 0.0f : x[0]; }
 };
 
+// The same, of dy and what is added to it.
+struct ReluGradSum : WithoutFactors {
+  static constexpr int kInputs = 3;
+  OUTSIZE_BOTH float operator()(const float* x, NoFactors) const { return x[1] <= 0 ? 0.0f : x[0] + x[2]; }
+};
+
+std::unique_ptr<Kernel> make_relu_grad(const Call& call, const StorageRule& storage) {
+  return call.site.inputs() > 2 ? map_kernel<ReluGradSum>(call, storage) : map_kernel<ReluGrad>(call, storage);
+}
+
 }  // namespace
 
 void cuda_relu(KernelTable& table) {
   table.add("relu", map_kernel<Relu>);
-  table.add("relu_grad", map_kernel<ReluGrad>);
+  table.add("relu_grad", make_relu_grad);
 }
 
 }  // namespace outsize::OUTSIZE_PLACE
