@@ -137,7 +137,8 @@ TEST(TakeoverByPlanners, NeedsNoMoreHostMemoryThanThereIs) {
   options.planner = "keep";
   const std::int64_t keep = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
   options.planner = "2ps-h:stream=all";
-  options.budgets.device = keep * 3 / 5;
+  // The weights and their momentum take 15 of keep's 36 MB: in two thirds of it they can stay, and maps alone wait in host memory.
+  options.budgets.device = keep * 2 / 3;
   const Prepared free = prepare(step.graph, *backend, profile, options).take();
   LowerOptions without;
   without.storage = backend->storage();
