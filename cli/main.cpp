@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -277,7 +278,9 @@ int run_and_report(int argc, char** argv) {
   } catch (const UserError& error) {
     return report(json, kBadInput, error.what());
   } catch (const std::bad_alloc&) {
-    return report(json, kBudgetRefused, "this machine has not enough memory for that; give a smaller --memory, --batch or --image");
+    return report(
+        json, kBudgetRefused,
+        "this process can have no more memory; give a smaller --memory, --batch or --image, or raise its limits (ulimit -d, -v)");
   } catch (const std::exception& error) {
     if (std::ferror(stdout)) return report(false, kBadInput, fmt::format("standard output: {}", error.what()));
     return report(json, kCheckFailed, fmt::format("internal error: {}", error.what()));
@@ -287,9 +290,10 @@ int run_and_report(int argc, char** argv) {
 }  // namespace
 }  // namespace outsize::cli
 
-// Threads need little more than some frames, but each is given what the main thread may have, which counts where the process is
-// limited.
-void shrink_stacks() {
+// Threads need little more than some frames, and share one heap easily: they allocate little. But each is given a stack as large as
+// the main thread's may be, and a heap of its own, which count where the process is limited.
+void make_threads_small() {
+  mallopt(M_ARENA_MAX, 1);
   constexpr std::size_t kStack = 1 << 20;
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return;
@@ -299,7 +303,7 @@ void shrink_stacks() {
 
 int main(int argc, char** argv) {
   using namespace outsize;
-  shrink_stacks();
+  make_threads_small();
   cli::fill_standard_streams();
   cli::spin_briefly(argv);
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error of its write, with a message

@@ -1,5 +1,7 @@
 #include "backend/host_memory.h"
 
+#include <malloc.h>
+#include <omp.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <fstream>
 
 #include "base/bytes.h"
+#include "base/threads.h"
 #include "ops/combine.h"
 
 namespace outsize {
@@ -216,8 +219,29 @@ std::int64_t last_other_byte(const std::byte* memory, std::int64_t bytes, std::b
 HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads)
     : name_(kernels.backend), storage_(storage), threads_(threads), kernels_(std::move(kernels), storage) {}
 
+// Otherwise the first kernel of the lane starts threads of its own in the middle of a step.
+void HostBackend::enter(Lane lane) {
+  if (lane != Lane::compute) omp_set_num_threads(1);
+}
+
+void HostBackend::release_kernels() {
+  kernels_.release_unused();
+  malloc_trim(0);
+}
+
+// OpenMP ends the process where it cannot start a thread, so that there must be room for its threads before it is asked, and its
+// threads are there before the arenas take what room there is.
+void HostBackend::start_threads() {
+  if (started_threads_) return;
+  expect_threads("computing", threads_ - 1);
+#pragma omp parallel num_threads(threads_)
+  {}
+  started_threads_ = true;
+}
+
 std::byte* HostBackend::allocate(Tier tier, std::int64_t bytes) {
   OUTSIZE_CHECK(tier != Tier::disk);
+  start_threads();
   return map_pages(bytes, tier == Tier::device ? "device" : "host");
 }
 

@@ -73,7 +73,9 @@ class HostBackend : public Backend {
   int threads() const final { return threads_; }
   using Backend::kernel;
   std::shared_ptr<const Kernel> kernel(const Call& call, Lane) override { return kernels_.get(call); }
-  void release_kernels() final { kernels_.release_unused(); }
+  void release_kernels() override;
+
+  void enter(Lane lane) final;
 
   std::byte* allocate(Tier tier, std::int64_t bytes) final;
   std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) final;
@@ -92,9 +94,12 @@ class HostBackend : public Backend {
   double seconds(const std::function<void()>& body) final;
 
  private:
+  void start_threads();
+
   std::string name_;
   StorageRule storage_;
   int threads_;
+  bool started_threads_ = false;
   KernelCache kernels_;
 };
 

@@ -44,7 +44,7 @@ class Backend : public Target {
   // the first step, never in a step.
   virtual std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) = 0;
   std::shared_ptr<const Kernel> kernel(const Call& call) { return kernel(call, Lane::compute); }
-  // Forgets the kernels that nobody holds any more.
+  // Forgets the kernels that nobody holds any more, and gives what memory the process does not use back to the system.
   virtual void release_kernels() = 0;
 
   // Page-aligned zeroed memory of a tier's arena (device or host); freed by deallocate.
@@ -52,6 +52,9 @@ class Backend : public Target {
   // The same memory larger, with zeros behind what was there; it may lie elsewhere.
   virtual std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) = 0;
   virtual void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) = 0;
+
+  // Called by the thread of a lane before its instructions of a step.
+  virtual void enter(Lane) {}
 
   // The queues of the device's lanes; nullptr where lanes are threads, and work is done when a call returns.
   virtual Queues* queues() { return nullptr; }

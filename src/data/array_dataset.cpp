@@ -166,7 +166,7 @@ std::optional<std::int64_t> classes_in(const ArrayReader& y) {
 std::optional<std::int64_t> npz_classes(const std::string& path) {
   const NpzFile file(path);
   if (!file.has("y")) return {};
-  return classes_in(ArrayReader(file.read("y")));
+  return classes_in(file.open("y"));
 }
 
 std::optional<std::int64_t> npy_classes(const std::string& path) {
@@ -177,8 +177,8 @@ std::optional<std::int64_t> npy_classes(const std::string& path) {
 
 std::shared_ptr<const Dataset> make_npz_dataset(const std::string& path, const DataOptions& options) {
   const NpzFile file(path);
-  return std::make_shared<ArrayDataset>(Named{path, path + ": array 'x'", path + ": array 'y'"}, ArrayReader(file.read("x")),
-                                        ArrayReader(file.read("y")), options);
+  return std::make_shared<ArrayDataset>(Named{path, path + ": array 'x'", path + ": array 'y'"}, file.open("x"), file.open("y"),
+                                        options);
 }
 
 std::shared_ptr<const Dataset> make_npy_dataset(const std::string& path, const DataOptions& options) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,11 +30,13 @@ struct BatchSpec {
 
 // One batch, dense row-major in the dtypes of its spec.
 struct Batch {
-  std::vector<std::byte> x;  // empty where `windows` reads it
-  WindowReader windows;      // reads a box of x, samples first; none where x is here
-  std::vector<std::byte> y;
-  std::int64_t samples = 0;  // an epoch's last batch may have fewer than its spec
-  Dims x_shape, y_shape;     // samples first
+  std::vector<std::byte> x;   // empty where `windows` reads it
+  WindowReader windows;       // reads a box of x, samples first; none where x is here
+  std::vector<std::byte> y;   // empty where `y_windows` reads it
+  WindowReader y_windows;     // the same of y
+  std::int64_t labelled = 0;  // where y_windows reads labels: how many of them name a class
+  std::int64_t samples = 0;   // an epoch's last batch may have fewer than its spec
+  Dims x_shape, y_shape;      // samples first
 };
 
 // The first of `values` that is neither in [0, limit) nor `ignored`; their number when there is none.
@@ -41,6 +44,17 @@ inline std::int64_t find_outside(std::span<const std::int32_t> values, std::int6
   std::size_t i = 0;
   while (i < values.size() && ((values[i] >= 0 && values[i] < limit) || (ignored && values[i] == *ignored))) ++i;
   return static_cast<std::int64_t>(i);
+}
+
+// How many of the labels, i32, name one of the classes.
+inline std::int64_t count_labels(std::span<const std::byte> labels, std::int64_t classes) {
+  std::int64_t named = 0;
+  for (std::size_t at = 0; at + sizeof(std::int32_t) <= labels.size(); at += sizeof(std::int32_t)) {
+    std::int32_t label = 0;
+    std::memcpy(&label, labels.data() + at, sizeof label);
+    named += label >= 0 && label < classes;
+  }
+  return named;
 }
 
 // "expected 0 to 9", "expected 0 to 9, or -100 for none"

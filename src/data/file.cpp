@@ -25,6 +25,11 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   size_ = status.st_size;
 }
 
+void InputFile::find_size() {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) == 0) size_ = status.st_size;
+}
+
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read(std::int64_t offset, std::span<std::byte> bytes, std::string_view what) const {

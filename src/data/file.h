@@ -5,6 +5,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace outsize {
 
@@ -12,12 +13,16 @@ namespace outsize {
 class InputFile {
  public:
   explicit InputFile(std::string path);
+  // An open file that has no name of its own, which is closed with this; messages call it `name`.
+  InputFile(int descriptor, std::string name) : path_(std::move(name)), descriptor_(descriptor) {}
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   const std::string& path() const { return path_; }
   std::int64_t size() const { return size_; }
+  // Takes the size that the file has now, which was written since it was opened.
+  void find_size();
   // Fills `bytes` from `offset` on; `what` completes "truncated: expected N bytes of … ".
   void read(std::int64_t offset, std::span<std::byte> bytes, std::string_view what) const;
 

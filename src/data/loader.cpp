@@ -7,6 +7,7 @@
 #include "base/philox.h"
 #include "base/positions.h"
 #include "base/say.h"
+#include "base/threads.h"
 
 namespace outsize {
 
@@ -43,6 +44,10 @@ void shorten(Batch& batch, std::int64_t samples, std::int64_t made_for) {
 }
 
 std::int64_t bytes_of(const Dims& shape, DType dtype) { return shape.product() * size_of(dtype); }
+
+// The most that the y of a batch may take where batches leave x out: labels of images are less, a label or a target for every pixel
+// of a large one may be as large as the image.
+constexpr std::int64_t kMostWholeY = 1 << 20;
 
 // What samples of a batch that are open may hold, about: each what its x would take.
 constexpr std::int64_t kOpenBytes = 16 << 20;
@@ -173,26 +178,38 @@ std::vector<Unread> Loader::make(std::int64_t step, Batch& batch) const {
     }
   }
   if (left_out > 0) shorten(batch, placed.samples - left_out, placed.samples);
-  batch.windows = nullptr;
-  if (!leaves_x_out_) return bad;
+  batch.windows = batch.y_windows = nullptr;
+  if (!leaves_out_) return bad;
   const bool for_several = std::ranges::all_of(left, &Left::for_several);
   std::vector<std::int64_t> numbers;
   for (const Left& one : left) numbers.push_back(one.number);
   const std::int64_t sample_bytes = bytes_of(without_first(batch.x_shape), spec_.x_dtype);
   const auto open =
       std::make_shared<OpenSamples>(dataset_, std::move(numbers), kOpenBytes / std::max<std::int64_t>(sample_bytes, 1));
-  const auto read = [open, left = std::move(left), dtype = spec_.x_dtype](const Box& window, std::byte* out) {
-    const Box part(without_first(window.lo), without_first(window.hi));
-    for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype))
-      read_x(*open->sample(n), left[n].view, part, dtype, out);
+  const auto views = std::make_shared<const std::vector<Left>>(std::move(left));
+  // Calls read(sample, what was left of it, window, out) for each sample of a window.
+  const auto by_sample = [open, views](DType dtype, const auto& read) {
+    return [open, views, dtype, read](const Box& window, std::byte* out) {
+      const Box part(without_first(window.lo), without_first(window.hi));
+      for (std::int64_t n = window.lo[0]; n < window.hi[0]; ++n, out += bytes_of(part.shape(), dtype))
+        read(*open->sample(n), (*views)[static_cast<std::size_t>(n)], part, out);
+    };
   };
-  batch.windows = {read, for_several, true};
+  batch.windows = {
+      by_sample(spec_.x_dtype, [dtype = spec_.x_dtype](const Sample& sample, const Left& one, const Box& part,
+                                                       std::byte* out) { read_x(sample, one.view, part, dtype, out); }),
+      for_several, true};
+  if (batch.y.empty())
+    batch.y_windows = {by_sample(spec_.y_dtype, [dtype = spec_.y_dtype, beyond = spec_.ignored_label.value_or(0)](
+                                                    const Sample& sample, const Left& one, const Box& part,
+                                                    std::byte* out) { read_y(sample, one.y_view, part, dtype, beyond, out); }),
+                       for_several, true};
   return bad;
 }
 
-void Loader::leave_x_out() {
+void Loader::leave_out() {
   OUTSIZE_CHECK(threads_.empty());
-  leaves_x_out_ = spec_.x_classes == 0;
+  leaves_out_ = spec_.x_classes == 0;
 }
 
 void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch,
@@ -211,34 +228,59 @@ void Loader::read_sample(std::int64_t number, std::int64_t epoch, std::int64_t a
                y.rank() == 0 ? "one label" : "extents " + to_string(y));
 
   const std::int64_t x_bytes = bytes_of(x_seen, spec_.x_dtype), y_bytes = bytes_of(y_seen, spec_.y_dtype);
+  const bool leaves_y_out = leaves_out_ && samples * y_bytes > kMostWholeY;
   if (at == 0) {
     batch.x_shape = with_first(samples, x_seen);
     batch.y_shape = with_first(samples, y_seen);
-    batch.x.resize(leaves_x_out_ ? 0 : static_cast<std::size_t>(samples * x_bytes));
-    batch.y.resize(samples * y_bytes);
+    batch.x.resize(leaves_out_ ? 0 : static_cast<std::size_t>(samples * x_bytes));
+    batch.y.resize(leaves_y_out ? 0 : static_cast<std::size_t>(samples * y_bytes));
+    batch.labelled = 0;
   }
-  std::byte* y_out = batch.y.data() + at * y_bytes;
-  read_y(*sample, y_view, Box::whole(y_seen), spec_.y_dtype, spec_.ignored_label.value_or(0), y_out);
-  if (spec_.classes > 0)
-    check_integers(number, y_out, y_seen.product(), "label", spec_.classes, spec_.ignored_label, "classes (--classes)");
-  if (leaves_x_out_) {
-    left.push_back({number, view, sample->for_several()});
+  if (leaves_y_out) {
+    batch.labelled += check_labels(*sample, y_view, y_seen, number);
+  } else {
+    std::byte* y_out = batch.y.data() + at * y_bytes;
+    read_y(*sample, y_view, Box::whole(y_seen), spec_.y_dtype, spec_.ignored_label.value_or(0), y_out);
+    if (spec_.classes > 0)
+      check_integers(number, y_out, y_seen.product(), 0, "label", spec_.classes, spec_.ignored_label, "classes (--classes)");
+  }
+  if (leaves_out_) {
+    left.push_back({number, view, y_view, sample->for_several()});
     return;
   }
   std::byte* x_out = batch.x.data() + at * x_bytes;
   read_x(*sample, view, Box::whole(x_seen), spec_.x_dtype, x_out);
   if (spec_.x_classes > 0)
-    check_integers(number, x_out, x_seen.product(), "token", spec_.x_classes, {}, "tokens of its vocabulary");
+    check_integers(number, x_out, x_seen.product(), 0, "token", spec_.x_classes, {}, "tokens of its vocabulary");
 }
 
-void Loader::check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::string_view element,
-                            std::int64_t limit, std::optional<std::int64_t> ignored, std::string_view counted) const {
+std::int64_t Loader::check_labels(const Sample& sample, const View& view, const Dims& extents, std::int64_t number) const {
+  if (spec_.classes == 0) return 0;
+  const std::int64_t row = extents.product() / extents[0],
+                     rows = std::max<std::int64_t>(1, kMostWholeY / size_of(spec_.y_dtype) / row);
+  std::vector<std::byte> part(static_cast<std::size_t>(std::min(rows, extents[0]) * row * size_of(spec_.y_dtype)));
+  std::int64_t labelled = 0;
+  for (Interval band{0, std::min(rows, extents[0])}; !band.empty(); band = {band.hi, std::min(band.hi + rows, extents[0])}) {
+    Box window = Box::whole(extents);
+    window.set(0, band);
+    read_y(sample, view, window, spec_.y_dtype, spec_.ignored_label.value_or(0), part.data());
+    check_integers(number, part.data(), window.elements(), band.lo * row, "label", spec_.classes, spec_.ignored_label,
+                   "classes (--classes)");
+    labelled +=
+        count_labels(std::span(part).first(static_cast<std::size_t>(window.elements() * size_of(spec_.y_dtype))), spec_.classes);
+  }
+  return labelled;
+}
+
+void Loader::check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::int64_t first,
+                            std::string_view element, std::int64_t limit, std::optional<std::int64_t> ignored,
+                            std::string_view counted) const {
   const std::span values(reinterpret_cast<const std::int32_t*>(from), static_cast<std::size_t>(count));
   const std::int64_t found = find_outside(values, limit, ignored);
   if (found == count) return;
-  const std::string where = count == 1 ? std::string() : fmt::format(" (element {} of it)", found);
-  user_error("{}: {} {}{} is not one of the model's {} {}: {}", dataset_->sample_name(number), element, values[found], where, limit,
-             counted, expected_integers(limit, ignored));
+  const std::string where = count == 1 && first == 0 ? std::string() : fmt::format(" (element {} of it)", first + found);
+  user_error("{}: {} {}{} is not one of the model's {} {}: {}", dataset_->sample_name(number), element,
+             values[static_cast<std::size_t>(found)], where, limit, counted, expected_integers(limit, ignored));
 }
 
 const Batch& Loader::batch(std::int64_t step) {
@@ -250,7 +292,7 @@ const Batch& Loader::batch(std::int64_t step) {
   } else {
     // Started here, so that a run that resumes makes nothing it does not need.
     if (step != given_ && step != given_ + 1) seek(step);
-    if (threads_.empty()) start();
+    start();
     std::unique_lock lock(mutex_);
     given_ = step;
     changed_.notify_all();
@@ -275,9 +317,10 @@ void Loader::seek(std::int64_t step) {
 }
 
 void Loader::start() {
+  if (!threaded() || !threads_.empty()) return;
   for (Slot& slot : slots_) slot.step = -1;
   stopping_ = false;
-  for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
+  for (int i = 0; i < options_.threads; ++i) threads_.push_back(start_thread("reading data", [this] { work(); }));
 }
 
 void Loader::stop() {

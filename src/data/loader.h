@@ -56,16 +56,18 @@ class Loader {
 
   // Whether batches are made ahead. Where they are too large, their x had better be left out.
   bool runs_ahead() const { return slots_.size() > 1; }
-  // From here on batches leave x out and have a reader of its windows instead, which holds no more than a few samples open. A
-  // sample whose labels can be read but whose x cannot shows in the reader, and is not replaced. Before the first batch; nothing
-  // where x holds tokens.
-  void leave_x_out();
+  // From here on batches leave x out, and y where it takes more than a MiB, and have readers of their windows instead, which hold
+  // no more than a few samples open. Labels are checked all the same, part by part. A sample whose labels can be read but whose x
+  // cannot shows in the reader, and is not replaced. Before the first batch; nothing where x holds tokens.
+  void leave_out();
 
   // Batch `step`, valid until the next call. Quick when steps follow each other; any other step seeks first. An error that a thread
   // met while making this batch is thrown here.
   const Batch& batch(std::int64_t step);
   // Threads go on from `step`: to resume a run there.
   void seek(std::int64_t step);
+  // Starts the threads now and not with the first batch, so that it shows now where the system has no room for them.
+  void start();
   // Makes batch `step` at once, in the calling thread; for several threads at a time. Returns the samples that could not be read.
   std::vector<Unread> make(std::int64_t step, Batch& batch) const;
 
@@ -94,10 +96,10 @@ class Loader {
     std::int64_t samples = 0;
   };
 
-  // A sample of a batch whose x was left out.
+  // A sample of a batch that was left out, and the views of its x and y.
   struct Left {
     std::int64_t number = 0;
-    View view;
+    View view, y_view;
     bool for_several = false;
   };
 
@@ -105,10 +107,12 @@ class Loader {
   std::shared_ptr<const Order> order_of(std::int64_t epoch) const;
   void read_sample(std::int64_t number, std::int64_t epoch, std::int64_t at, std::int64_t samples, Batch& batch,
                    std::vector<Left>& left) const;
-  void check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::string_view element, std::int64_t limit,
-                      std::optional<std::int64_t> ignored, std::string_view counted) const;
+  // Throws UserError where an integer, of which `first` come before those here, is neither in [0, limit) nor `ignored`.
+  void check_integers(std::int64_t number, const std::byte* from, std::int64_t count, std::int64_t first, std::string_view element,
+                      std::int64_t limit, std::optional<std::int64_t> ignored, std::string_view counted) const;
+  // The same of all labels of a sample, where there are labels, read part by part. Returns how many of them name a class.
+  std::int64_t check_labels(const Sample& sample, const View& view, const Dims& extents, std::int64_t number) const;
   bool threaded() const { return runs_ahead(); }
-  void start();
   void stop();
   void work();
   void make_into(Slot& slot) const;
@@ -118,7 +122,7 @@ class Loader {
   std::shared_ptr<const Dataset> dataset_;
   BatchSpec spec_;
   LoaderOptions options_;
-  bool leaves_x_out_ = false;
+  bool leaves_out_ = false;
   std::set<std::int64_t> bad_;
   double waited_seconds_ = 0;
 

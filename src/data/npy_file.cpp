@@ -11,16 +11,22 @@ namespace {
 constexpr std::int64_t kMostHeaderBytes = 64 << 10;
 }
 
-ArrayReader::ArrayReader(const std::string& npy_path) : file_(std::make_unique<InputFile>(npy_path)) {
-  std::vector<std::byte> begin(std::min(file_->size(), kMostHeaderBytes));
-  file_->read(0, begin, "the npy header");
-  const NpyHeader header = parse_npy_header(begin, npy_path);
+ArrayReader::ArrayReader(const std::string& npy_path) : ArrayReader(std::make_shared<InputFile>(npy_path), npy_path) {}
+
+ArrayReader::ArrayReader(std::shared_ptr<const InputFile> file, const std::string& npy_path)
+    : ArrayReader(file, 0, file->size(), npy_path) {}
+
+ArrayReader::ArrayReader(std::shared_ptr<const InputFile> file, std::int64_t begin, std::int64_t bytes, std::string_view what)
+    : file_(std::move(file)) {
+  std::vector<std::byte> start(static_cast<std::size_t>(std::min(bytes, kMostHeaderBytes)));
+  file_->read(begin, start, "the npy header");
+  const NpyHeader header = parse_npy_header(start, what);
   type_ = header.type;
   shape_ = header.shape;
-  data_offset_ = header.data_offset;
-  const std::int64_t expected = shape_.product() * size_of(type_), found = file_->size() - data_offset_;
+  data_offset_ = begin + header.data_offset;
+  const std::int64_t expected = shape_.product() * size_of(type_), found = bytes - header.data_offset;
   if (found != expected)
-    user_error("{}: expected {} bytes for {} of shape {}, found {}", npy_path, expected, name_of(type_), to_string(shape_), found);
+    user_error("{}: expected {} bytes for {} of shape {}, found {}", what, expected, name_of(type_), to_string(shape_), found);
 }
 
 void ArrayReader::read(std::int64_t first, std::span<std::byte> bytes) const {

@@ -13,6 +13,8 @@ class ArrayReader {
   explicit ArrayReader(Array array) : type_(array.type), shape_(array.shape), held_(std::move(array.data)) {}
   // Throws UserError naming the file when it is no .npy file, or its size is not what its header states.
   explicit ArrayReader(const std::string& npy_path);
+  // The same of a .npy file that lies in `bytes` bytes of another from `begin` on; messages call it `what`.
+  ArrayReader(std::shared_ptr<const InputFile> file, std::int64_t begin, std::int64_t bytes, std::string_view what);
 
   ElementType type() const { return type_; }
   const Dims& shape() const { return shape_; }
@@ -22,10 +24,12 @@ class ArrayReader {
   std::uint32_t fingerprint() const;
 
  private:
+  ArrayReader(std::shared_ptr<const InputFile> file, const std::string& npy_path);
+
   ElementType type_ = ElementType::f32;
   Dims shape_;
   std::vector<std::byte> held_;
-  std::unique_ptr<InputFile> file_;
+  std::shared_ptr<const InputFile> file_;
   std::int64_t data_offset_ = 0;
 };
 

@@ -23,7 +23,7 @@ std::vector<std::string> NpzFile::names() const {
 
 bool NpzFile::has(std::string_view name) const { return std::ranges::count(names(), name) > 0; }
 
-Array NpzFile::read(std::string_view name) const {
+const ZipMember& NpzFile::member(std::string_view name) const {
   const std::vector<std::string> all = names();
   const auto found = std::ranges::find(all, name);
   if (found == all.end()) {
@@ -31,8 +31,16 @@ Array NpzFile::read(std::string_view name) const {
     for (const std::string& other : all) shown += (shown.empty() ? "" : ", ") + in_quotes(other);
     user_error("{}: expected an array {}, found only: {}", path(), in_quotes(name), shown);
   }
-  const ZipMember& member = zip_.members()[found - all.begin()];
-  return parse_npy(zip_.read(member), fmt::format("{}: array {}", path(), in_quotes(name)));
+  return zip_.members()[static_cast<std::size_t>(found - all.begin())];
+}
+
+std::string NpzFile::describe(std::string_view name) const { return fmt::format("{}: array {}", path(), in_quotes(name)); }
+
+Array NpzFile::read(std::string_view name) const { return parse_npy(zip_.read(member(name)), describe(name)); }
+
+ArrayReader NpzFile::open(std::string_view name) const {
+  const UnpackedMember found = zip_.open(member(name));
+  return {found.file, found.begin, found.bytes, describe(name)};
 }
 
 }  // namespace outsize

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "data/array.h"
+#include "data/npy_file.h"
 #include "data/zip.h"
 
 namespace outsize {
@@ -19,8 +20,13 @@ class NpzFile {
   bool has(std::string_view name) const;
   // Throws UserError naming the file when it has no such array, or one that is damaged or of an unread type.
   Array read(std::string_view name) const;
+  // The same, read as its elements are asked for: it is never whole in memory.
+  ArrayReader open(std::string_view name) const;
 
  private:
+  const ZipMember& member(std::string_view name) const;
+  std::string describe(std::string_view name) const;
+
   ZipReader zip_;
 };
 

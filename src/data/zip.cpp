@@ -1,12 +1,16 @@
 #include "data/zip.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <limits>
+#include <filesystem>
+#include <new>
 
 #include "base/error.h"
+#include "base/nameless_file.h"
 #include "base/text.h"
 
 namespace outsize {
@@ -40,11 +44,15 @@ T number_at(std::span<const std::byte> bytes, std::int64_t offset) {
   return number;
 }
 
-Bytes read_at(const InputFile& file, std::int64_t offset, std::int64_t count, std::string_view what) {
+void expect_inside(const InputFile& file, std::int64_t offset, std::int64_t count, std::string_view what) {
   if (count < 0 || offset < 0 || count > file.size() - offset)
     user_error("{}: damaged or truncated: {} of {} bytes at offset {} lies outside the file's {} bytes", file.path(), what, count,
                offset, file.size());
-  Bytes bytes(count);
+}
+
+Bytes read_at(const InputFile& file, std::int64_t offset, std::int64_t count, std::string_view what) {
+  expect_inside(file, offset, count, what);
+  Bytes bytes(static_cast<std::size_t>(count));
   file.read(offset, bytes, what);
   return bytes;
 }
@@ -95,33 +103,58 @@ void apply_extra(ZipMember& member, std::span<const std::byte> extra, const std:
   }
 }
 
-// False when the data is damaged or does not unpack to exactly out.size() bytes.
-bool inflate_all(std::span<const std::byte> packed, std::span<std::byte> out) {
-  constexpr std::size_t kMost = std::numeric_limits<uInt>::max() / 2;  // both may exceed the 32-bit counts of one call
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) internal_error("zlib cannot be initialised");
-  int result = Z_OK;
-  while (result == Z_OK || result == Z_BUF_ERROR) {
-    const std::size_t given = std::min(packed.size(), kMost), room = std::min(out.size(), kMost);
-    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
-    stream.avail_in = static_cast<uInt>(given);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    stream.avail_out = static_cast<uInt>(room);
-    result = inflate(&stream, Z_NO_FLUSH);
-    const std::size_t used = given - stream.avail_in, made = room - stream.avail_out;
-    packed = packed.subspan(used);
-    out = out.subspan(made);
-    if (used == 0 && made == 0) break;
+// What is read or unpacked at a time.
+constexpr std::int64_t kPart = std::int64_t{1} << 18;
+
+// Calls sink(part) for the parts of a file from `begin` on, in order.
+template <class Sink>
+void for_each_part(const InputFile& file, std::int64_t begin, std::int64_t bytes, std::string_view what, const Sink& sink) {
+  Bytes part(static_cast<std::size_t>(std::min(bytes, kPart)));
+  for (std::int64_t done = 0; done < bytes; done += kPart) {
+    const std::span now = std::span(part).first(static_cast<std::size_t>(std::min(bytes - done, kPart)));
+    file.read(begin + done, now, what);
+    sink(std::span<const std::byte>(now));
   }
-  inflateEnd(&stream);
-  return result == Z_STREAM_END && out.empty();
 }
+
+// Unpacks what it is given part by part.
+class Inflater {
+ public:
+  Inflater() {
+    if (inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();
+  }
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  // Calls sink(part) for what the packed bytes that follow make.
+  template <class Sink>
+  void take(std::span<const std::byte> packed, const Sink& sink) {
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
+    stream_.avail_in = static_cast<uInt>(packed.size());
+    while (result_ == Z_OK || result_ == Z_BUF_ERROR) {
+      stream_.next_out = reinterpret_cast<Bytef*>(room_.data());
+      stream_.avail_out = static_cast<uInt>(room_.size());
+      result_ = inflate(&stream_, Z_NO_FLUSH);
+      const std::size_t made = room_.size() - stream_.avail_out;
+      sink(std::span<const std::byte>(room_).first(made));
+      if (made == 0 && stream_.avail_in == 0) return;
+    }
+  }
+  // Whether the last part was the end.
+  bool ended() const { return result_ == Z_STREAM_END; }
+
+ private:
+  z_stream stream_{};
+  int result_ = Z_OK;
+  Bytes room_ = Bytes(static_cast<std::size_t>(kPart));
+};
 
 }  // namespace
 
-ZipReader::ZipReader(const std::string& path) : file_(path) {
-  const Directory directory = find_directory(file_);
-  const Bytes records = read_at(file_, directory.offset, directory.bytes, "the central directory");
+ZipReader::ZipReader(const std::string& path) : file_(std::make_shared<InputFile>(path)) {
+  const Directory directory = find_directory(*file_);
+  const Bytes records = read_at(*file_, directory.offset, directory.bytes, "the central directory");
   std::int64_t at = 0;
   for (std::int64_t i = 0; i < directory.entries; ++i) {
     const std::int64_t left = directory.bytes - at;
@@ -153,27 +186,73 @@ ZipReader::ZipReader(const std::string& path) : file_(path) {
   }
 }
 
-std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
-  const std::string what = fmt::format("member {}", in_quotes(member.name));
-  const Bytes local = read_at(file_, member.header_offset, kLocalBytes, what);
+std::int64_t ZipReader::begin_of(const ZipMember& member, std::string_view what) const {
+  const Bytes local = read_at(*file_, member.header_offset, kLocalBytes, what);
   if (number_at<std::uint32_t>(local, 0) != kLocalHeader)
     user_error("{}: {} is damaged: no header where one should be", path(), what);
   const std::int64_t begin =
       member.header_offset + kLocalBytes + number_at<std::uint16_t>(local, 26) + number_at<std::uint16_t>(local, 28);
-  Bytes packed = read_at(file_, begin, member.packed_bytes, what);
+  expect_inside(*file_, begin, member.packed_bytes, what);
   // Deflate packs at most 1032 : 1, so a stated size beyond that is damage and not a reason to ask for the memory.
   const bool sizes_fit =
       member.deflated ? member.bytes >= 0 && member.bytes / 1040 <= member.packed_bytes : member.bytes == member.packed_bytes;
   if (!sizes_fit) user_error("{}: {} is damaged: {} bytes cannot unpack to {}", path(), what, member.packed_bytes, member.bytes);
-  Bytes bytes;
+  return begin;
+}
+
+void ZipReader::unpack(const ZipMember& member, const std::function<void(std::span<const std::byte>)>& sink) const {
+  const std::string what = fmt::format("member {}", in_quotes(member.name));
+  const std::int64_t begin = begin_of(member, what);
+  std::int64_t made = 0;
+  std::uint32_t checksum = 0;
+  const auto give = [&](std::span<const std::byte> part) {
+    made += static_cast<std::int64_t>(part.size());
+    if (made > member.bytes) user_error("{}: {} is damaged: it does not unpack to {} bytes", path(), what, member.bytes);
+    checksum = checksum_of(part, checksum);
+    sink(part);
+  };
   if (member.deflated) {
-    bytes.resize(member.bytes);
-    if (!inflate_all(packed, bytes)) user_error("{}: {} is damaged: it does not unpack to {} bytes", path(), what, member.bytes);
+    Inflater inflater;
+    for_each_part(*file_, begin, member.packed_bytes, what, [&](std::span<const std::byte> part) { inflater.take(part, give); });
+    if (!inflater.ended() || made != member.bytes)
+      user_error("{}: {} is damaged: it does not unpack to {} bytes", path(), what, member.bytes);
   } else {
-    bytes = std::move(packed);
+    for_each_part(*file_, begin, member.packed_bytes, what, give);
   }
-  if (checksum_of(bytes) != member.checksum) user_error("{}: {} is damaged: its checksum is wrong", path(), what);
+  if (checksum != member.checksum) user_error("{}: {} is damaged: its checksum is wrong", path(), what);
+}
+
+std::vector<std::byte> ZipReader::read(const ZipMember& member) const {
+  begin_of(member, fmt::format("member {}", in_quotes(member.name)));  // its size is believed only where it can be
+  Bytes bytes;
+  bytes.reserve(static_cast<std::size_t>(member.bytes));
+  unpack(member, [&](std::span<const std::byte> part) { bytes.insert(bytes.end(), part.begin(), part.end()); });
   return bytes;
+}
+
+UnpackedMember ZipReader::open(const ZipMember& member) const {
+  if (!member.deflated) {
+    unpack(member, [](std::span<const std::byte>) {});
+    return {file_, begin_of(member, member.name), member.bytes};
+  }
+  const std::string directory = std::filesystem::temp_directory_path().string();
+  const int file = open_nameless_file(directory);
+  const auto fail = [&] {
+    user_error("{}: cannot be unpacked in {}: {}; free some room there, or name another directory in TMPDIR", path(), directory,
+               std::strerror(errno));
+  };
+  if (file < 0) fail();
+  const auto opened = std::make_shared<InputFile>(file, path());
+  unpack(member, [&](std::span<const std::byte> part) {
+    while (!part.empty()) {
+      const ::ssize_t put = ::write(file, part.data(), part.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) fail();
+      part = part.subspan(static_cast<std::size_t>(put));
+    }
+  });
+  opened->find_size();
+  return {opened, 0, member.bytes};
 }
 
 }  // namespace outsize

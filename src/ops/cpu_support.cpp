@@ -1,6 +1,9 @@
 #include "ops/cpu_support.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
@@ -290,13 +293,33 @@ dnnl::stream& stream() {
   return one;
 }
 
+// Throws std::bad_alloc where the system does not give what one primitive may take: the library writes its code through a null
+// pointer where it gets no memory for it.
+void expect_room() {
+  constexpr std::size_t kRoom = std::size_t{16} << 20;
+  void* const room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) throw std::bad_alloc();
+  munmap(room, kRoom);
+}
+
 void check(dnnl_status_t status, const std::string& what) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) internal_error("oneDNN failed with status {} in {}", static_cast<int>(status), what);
 }
 
 }  // namespace
 
-dnnl_engine* cpu_engine() { return engine().get(); }
+dnnl_engine* cpu_engine() {
+  expect_room();
+  return engine().get();
+}
+
+void forget_primitives() {
+  int capacity = 0;
+  if (dnnl_get_primitive_cache_capacity(&capacity) != dnnl_success) return;
+  dnnl_set_primitive_cache_capacity(0);
+  dnnl_set_primitive_cache_capacity(capacity);
+}
 
 struct DnnlCall::Parts {
   std::string what;
@@ -327,6 +350,7 @@ DnnlCall::DnnlCall(dnnl_primitive_desc* description, std::span<const int> argume
   // The library falls back silently, at 10 to 100 times the time.
   if (parts_->implementation.find("ref") != std::string::npos)
     internal_error("oneDNN has only {} for {}", parts_->implementation, what);
+  expect_room();
   check(dnnl_primitive_create(&parts_->primitive, description), what);
   for (const int argument : arguments)
     parts_->add(argument, dnnl_primitive_desc_query_md(description, dnnl_query_exec_arg_md, argument));

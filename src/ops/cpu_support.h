@@ -131,8 +131,10 @@ void unblock_map(const StorageRule& storage, const float* from, const Box& from_
 // The reverse, of the same box: lanes past the channels are zeros.
 void block_map(const StorageRule& storage, const float* from, const Box& box, float* to);
 
-// The library's CPU; it lives until the program ends.
+// The library's CPU; it lives until the program ends. Throws std::bad_alloc where there is no memory to make a primitive in.
 dnnl_engine* cpu_engine();
+// Makes the library forget the primitives that it has kept in case they are wanted again, but for those that are in use.
+void forget_primitives();
 
 // A oneDNN primitive with its arguments, made when a call is prepared. At run time only data handles are set.
 class DnnlCall {

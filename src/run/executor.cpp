@@ -371,6 +371,7 @@ void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {
 void Executor::Impl::run_lane(Lane lane) {
   if (in_issue_order) return run_in_issue_order();
   if (queues && lane == Lane::compute) return put_into_queues();
+  backend.enter(lane);
   for (const LaneSegment& segment : schedule.lanes[index_of(lane)])
     for (std::int64_t iteration = 0; iteration < segment.count; ++iteration)
       for (const std::int32_t index : segment.instructions) {

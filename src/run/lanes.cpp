@@ -1,5 +1,7 @@
 #include "run/lanes.h"
 
+#include "base/threads.h"
+
 namespace outsize {
 namespace {
 
@@ -11,12 +13,19 @@ constexpr std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
 }  // namespace
 
 Lanes::Lanes(const std::array<bool, kLanes>& used, std::function<void(Lane)> body) : body_(std::move(body)) {
-  for (int lane = 0; lane < kLanes; ++lane)
-    if (used[static_cast<std::size_t>(lane)] && static_cast<Lane>(lane) != Lane::compute)
-      threads_.emplace_back([this, lane] { serve(static_cast<Lane>(lane)); });
+  try {
+    for (int lane = 0; lane < kLanes; ++lane)
+      if (used[static_cast<std::size_t>(lane)] && static_cast<Lane>(lane) != Lane::compute)
+        threads_.push_back(start_thread("copies", [this, lane] { serve(static_cast<Lane>(lane)); }));
+  } catch (...) {  // those that were started must not outlive what they use
+    end();
+    throw;
+  }
 }
 
-Lanes::~Lanes() {
+Lanes::~Lanes() { end(); }
+
+void Lanes::end() {
   stop_ = true;
   wake();
   for (std::thread& thread : threads_) thread.join();

@@ -45,6 +45,8 @@ class Lanes {
     std::atomic<std::int64_t> completed{0};
   };
 
+  // Ends all threads.
+  void end();
   void serve(Lane lane);
   void run_body(Lane lane) noexcept;
   // Blocks until `ready()`, which must become true by a change that is followed by wake().

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "backend/host_memory.h"
 #include "base/bytes.h"
 #include "base/say.h"
 #include "cost/devices.h"
@@ -191,6 +192,12 @@ PrepareOptions resolve(Session& session, const PlanningRequest& flags, std::opti
   if ((flags.memory.ends_with("%") || session.measures) && !*keep) *keep = prepare_keep(session);
   const std::int64_t keep_bytes = *keep ? (*keep)->program.peak_bytes.device : 0;
   options.budgets.device = flags.memory.empty() ? session.backend->free_bytes() : parse_bytes(flags.memory, "--memory", keep_bytes);
+  if (options.budgets.device == 0 && flags.memory.empty())
+    user_error(
+        "this process can have only {} more of memory, and a run takes up to {} beside its budget; raise its limits (ulimit -d, "
+        "-v), "
+        "close other programs, or give a small --memory",
+        format_bytes(available_bytes()), format_bytes(kMostOutside));
   if (options.budgets.device == 0) user_error("--memory: a budget of 0 bytes holds nothing");
   if (!flags.spill.empty() && !std::filesystem::is_directory(flags.spill))
     user_error("--spill: '{}' is not a directory; make it, or name one that is there", flags.spill);

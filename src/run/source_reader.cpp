@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/threads.h"
 #include "run/layout.h"
 
 namespace outsize {
@@ -37,11 +38,20 @@ void store_planes(const ValueType& type, const Box& window, const Box& part, con
 
 }  // namespace
 
-SourceReader::SourceReader(const StorageRule& storage, int threads) : storage_(storage), buffers_(std::max(1, threads)) {
-  for (std::int64_t thread = 1; thread < this->threads(); ++thread) threads_.emplace_back([this, thread] { serve(thread); });
+SourceReader::SourceReader(const StorageRule& storage, int threads)
+    : storage_(storage), buffers_(static_cast<std::size_t>(std::max(1, threads))) {
+  try {
+    for (std::int64_t thread = 1; thread < this->threads(); ++thread)
+      threads_.push_back(start_thread("reading data", [this, thread] { serve(thread); }));
+  } catch (...) {  // those that were started must not outlive what they use
+    end();
+    throw;
+  }
 }
 
-SourceReader::~SourceReader() {
+SourceReader::~SourceReader() { end(); }
+
+void SourceReader::end() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

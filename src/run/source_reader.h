@@ -44,6 +44,8 @@ class SourceReader {
   bool splits_samples() const;
   void read_rows(std::vector<std::byte>& buffer, Interval samples, Interval rows) const;
   void serve(std::int64_t thread);
+  // Ends all threads.
+  void end();
 
   const StorageRule storage_;
   std::vector<std::vector<std::byte>> buffers_;  // by thread; the caller's is the first

@@ -100,15 +100,13 @@ const std::string kSteps = "training.steps";
 // Programs of other shapes than the main one's that are kept.
 constexpr std::size_t kMostPrograms = 32;
 
-// How many labels name a class.
-std::int64_t counted(const Batch& batch, std::int64_t classes) {
-  std::int64_t rows = 0;
-  for (std::size_t at = 0; at + sizeof(std::int32_t) <= batch.y.size(); at += sizeof(std::int32_t)) {
-    std::int32_t label = 0;
-    std::memcpy(&label, batch.y.data() + at, sizeof label);
-    rows += label >= 0 && label < classes;
-  }
-  return rows;
+// Planners try kernels that the program does not use. They go, and with them what planning has taken, before the arenas come.
+void release_tried(const Graph& graph, const Program& program, Backend& backend) {
+  std::vector<std::shared_ptr<const Kernel>> used;
+  for (const Instruction& instruction : program.instructions)
+    if (instruction.action == Action::kernel)
+      used.push_back(backend.kernel(call_of(graph, program, instruction), instruction.lane));
+  backend.release_kernels();
 }
 
 // Throws UserError that lists parameters of the model which `file` lacks, or has in another shape.
@@ -187,6 +185,9 @@ Trainer::Trainer(StepProgram main, Backend& backend, std::uint64_t seed, const s
   layout_ = layout_of(step.graph, main.prepared.program);
   ExecutorOptions options = executor_options();
   options.spill_directory = spill_directory;
+  // One a run of an instruction, which in tiles of a large image are millions; a run has no use for them.
+  main.prepared.predicted.events = {};
+  release_tried(step.graph, main.prepared.program, backend);
   memory_ = make_memory(main.prepared.program, backend, options);
   const Dims& shape = step.graph.value(step.x).type.shape;
   const Key key{step.kind, {shape.begin(), shape.end()}};
@@ -211,6 +212,7 @@ Trainer::Entry& Trainer::program(StepKind kind, const Dims& x_shape) {
   if (!maker_)
     user_error("expected batches of {}, found {}", to_string(main().graph.value(main().x).type.shape), to_string(x_shape));
   StepProgram made = maker_(kind, x_shape, layout_);
+  made.prepared.predicted.events = {};
   if (programs_.size() > kMostPrograms) drop_least_used();
   return programs_.emplace(key, Entry{std::move(made), nullptr, uses_}).first->second;
 }
@@ -271,7 +273,7 @@ Trainer::Entry& Trainer::run(StepKind kind, const Batch& batch, std::int64_t sam
     if (value) executor.write(value, scalar_bytes(step.graph.value(value).type.dtype, content));
   };
   give(executor, step.x, step.graph.value(step.x).type, batch.x, batch.windows);
-  give(executor, step.y, step.graph.value(step.y).type, batch.y);
+  give(executor, step.y, step.graph.value(step.y).type, batch.y, batch.y_windows);
   number(step.loss_gradient, samples == batch.samples ? 1 : static_cast<double>(batch.samples) / static_cast<double>(samples));
   number(step.learning_rate, learning_rate);
   const auto made = static_cast<std::uint64_t>(steps_);
@@ -301,7 +303,7 @@ Score Trainer::score_of(const Entry& entry, const Batch& batch) const {
   score.loss = number(step.loss);
   score.samples = batch.samples;
   if (!step.correct) return score;
-  score.rows = counted(batch, step.classes);
+  score.rows = batch.y_windows ? batch.labelled : count_labels(batch.y, step.classes);
   score.correct = number(step.correct);
   score.correct5 = step.correct5 ? number(step.correct5) : 0;
   return score;

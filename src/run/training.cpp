@@ -349,7 +349,7 @@ void run_training(TrainingReport& report, Session& session, const TrainingReques
   const StepGraph& main = trainer.main();
   // What is too large to be made ahead never is whole outside the memory of the run.
   for (Loader* one : {&loader, eval_loader})
-    if (one && (trainer.takes_windows() || !one->runs_ahead())) one->leave_x_out();
+    if (one && (trainer.takes_windows() || !one->runs_ahead())) one->leave_out();
   expect_programs(trainer, request, loader, eval_loader, main.graph.value(main.x).type.shape);
 
   if (!request.weights.empty()) load_weights(trainer, request.weights, request.partial);
@@ -439,7 +439,7 @@ EvaluationReport evaluate(const Task& asked, const std::string& weights, const s
     report.row = row_of(session.training.graph, session.profile, options, prepared);
     Trainer trainer({session.training, std::move(prepared)}, *session.backend, request.task.machine.seed,
                     request.task.planning.spill, program_maker(session, request, options, {}), false);
-    if (trainer.takes_windows() || !loader->runs_ahead()) loader->leave_x_out();
+    if (trainer.takes_windows() || !loader->runs_ahead()) loader->leave_out();
     load_weights(trainer, weights, false);
     for (std::int64_t k = 0; k < loader->batches_per_epoch(); ++k)
       if (const Batch& batch = loader->batch(k); batch.samples > 0) report.score.add(trainer.evaluate(batch));

@@ -243,6 +243,8 @@ void TrainingRun::run() {
     if (eval_loader_) evaluate(first_);
     return;
   }
+  loader_.start();
+  if (eval_loader_) eval_loader_->start();
   // A run that is killed before its first checkpoint would have none.
   if (saves && saved_ < 0) save_checkpoint();
   for (std::int64_t i = first_; i < steps_ && stopped_by.empty(); ++i) {

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstring>
 
+#include "data/datasets.h"
 #include "support.h"
 
 namespace outsize {
@@ -157,7 +159,7 @@ TEST(Loader, WindowsOfWhatWasLeftOut) {
   for (const bool replace : {true, false}) {
     LoaderOptions options{.replace = replace, .augment = {true, true}, .seed = 9, .warn = [](std::string_view) {}};
     Loader whole(data, kSpec, options), parts(data, kSpec, options);
-    parts.leave_x_out();
+    parts.leave_out();
     for (std::int64_t step = 0; step < 8; ++step) {
       const Batch &expected = whole.batch(step), &found = parts.batch(step);
       EXPECT_FALSE(expected.windows);
@@ -177,6 +179,50 @@ TEST(Loader, WindowsOfWhatWasLeftOut) {
     }
     EXPECT_EQ(parts.skipped(), 3);
   }
+}
+
+// A label or a target for every pixel may take as much as the image: where x is left out, so is such a y.
+TEST(Loader, WindowsOfALargeYThatWasLeftOut) {
+  const BatchSpec labels{DType::f32, {2, 1, 600, 500}, DType::i32, {2, 600, 500}, 4};
+  const BatchSpec targets{DType::f32, {2, 1, 600, 500}, DType::f32, {2, 3, 300, 250}, 0};
+  for (const BatchSpec& spec : {labels, targets}) {
+    const auto data = make_synthetic_dataset({.spec = spec, .seed = 5});
+    // Cropped views hang over the border, where no label names a class.
+    BatchSpec seen = spec;
+    if (spec.classes > 0) seen.ignored_label = -1;
+    const LoaderOptions options{.augment = {true, spec.classes > 0}, .seed = 9};
+    Loader whole(data, seen, options), parts(data, seen, options);
+    parts.leave_out();
+    for (std::int64_t step = 0; step < 3; ++step) {
+      const Batch &expected = whole.batch(step), &found = parts.batch(step);
+      EXPECT_FALSE(expected.y_windows);
+      ASSERT_TRUE(found.y_windows);
+      EXPECT_TRUE(found.y.empty());
+      EXPECT_EQ(found.y_shape, expected.y_shape);
+      Box part = Box::whole(expected.y_shape);
+      part.set(0, {1, 2});
+      part.set(expected.y_shape.rank() - 2, {17, 130});
+      for (const Box& window : {Box::whole(expected.y_shape), part}) {
+        std::vector<std::byte> read(static_cast<std::size_t>(window.elements() * 4));
+        found.y_windows(window, read.data());
+        const std::byte* next = read.data();
+        for_each_row(expected.y_shape, window, [&](std::int64_t offset, std::int64_t count) {
+          EXPECT_EQ(std::memcmp(next, expected.y.data() + offset * 4, static_cast<std::size_t>(count * 4)), 0);
+          next += count * 4;
+        });
+      }
+      if (spec.classes == 0) continue;
+      EXPECT_EQ(found.labelled, count_labels(expected.y, spec.classes));
+      EXPECT_LT(found.labelled, expected.y_shape.product());
+      EXPECT_GT(found.labelled, expected.y_shape.product() / 2);
+    }
+  }
+  // Labels that are no class are found, though they are not read whole.
+  BatchSpec few = labels;
+  few.classes = 1;
+  Loader parts(make_synthetic_dataset({.spec = labels, .seed = 5}), few, {.shuffle = false});
+  parts.leave_out();
+  EXPECT_THROW(parts.batch(0), UserError);
 }
 
 TEST(Loader, ErrorsSurfaceWhereTheBatchIsAskedFor) {

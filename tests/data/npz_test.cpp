@@ -68,10 +68,20 @@ TEST_F(Npz, DamageIsFound) {
   for (bool compressed : {false, true}) {
     write_npz(path("a.npz"), {{"x", x}}, compressed);
     const std::string good = content("a.npz");
-    const auto read = [&] { return NpzFile(path("b.npz")).read("x"); };
+    const auto read = [&] {
+      const NpzFile file(path("b.npz"));
+      Array whole = file.read("x");
+      // Opened, it is the same.
+      const ArrayReader opened = file.open("x");
+      Array again = make_array(opened.type(), opened.shape());
+      opened.read(0, again.data);
+      EXPECT_EQ(again.data, whole.data);
+      return whole;
+    };
     for (std::size_t length = 0; length < good.size(); ++length) {
       write("b.npz", good.substr(0, length));
       EXPECT_THROW(read(), UserError) << "cut to " << length;
+      EXPECT_THROW(NpzFile(path("b.npz")).open("x"), UserError) << "cut to " << length;
     }
     for (std::size_t i = 0; i < good.size(); ++i) {
       std::string bad = good;

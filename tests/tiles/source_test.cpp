@@ -42,7 +42,7 @@ class Source : public testing::Test {
     const BatchSpec spec = batch_spec_of(training_);
     Loader loader(make_generated_slides("size=300x280,count=4", {.spec = spec, .seed = kSeed}), spec,
                   {.augment = {.flip = true, .crop = true}, .seed = kSeed, .threads = 1});
-    if (leave_x_out) loader.leave_x_out();
+    if (leave_x_out) loader.leave_out();
     Trainer trainer({training_, std::move(made)}, *backend_, kSeed, {}, {}, true);
     Run run;
     for (int step = 0; step < 2; ++step) {

@@ -22,6 +22,11 @@ class Cpu final : public HostBackend {
   // oneDNN's descriptors divide by sizes that they reckon in 32 bits.
   std::int64_t most_elements() const override { return std::numeric_limits<std::uint32_t>::max(); }
 
+  void release_kernels() override {
+    HostBackend::release_kernels();
+    forget_primitives();
+  }
+
   using HostBackend::kernel;
   std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
     if (!takes(call))
