@@ -3,6 +3,7 @@ import concurrent.futures
 import re
 
 from cells import PROCESSES, TINY, program, run
+from check import TILED
 from speed import SCRATCH, graph_file
 
 
@@ -78,10 +79,8 @@ def tf32(stage):
 # A training step of each kind of plan, with a small net.
 NET = "resnet18 --batch 2 --image 64 --width 0.125 --steps 1 --host-memory 1GiB"
 PLANS = (("keep", f"{NET} --planner keep"), ("swap", f"{NET} --planner vdnn-all"), ("recompute", f"{NET} --planner recompute-cheap"),
-         ("tiles", f"{NET} --planner 2ps-h --memory 80%"),
-         ("tiles, swap", f"{graph_file(16, 4) if TINY else graph_file(32, 8)} --planner 2ps-h --memory 40% --host-memory 1GiB --steps 1"),
-         ("tiles, streamed pixels", "slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 --planner sft --memory 2MiB "
-                                    "--host-memory 1GiB --steps 1"))
+         ("tiles, swap", f"{graph_file(16, 4) if TINY else graph_file(32, 8)} {TILED} --steps 1"),
+         ("tiles, streamed pixels", f"slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 {TILED} --steps 1"))
 TOOLS = ("memcheck", "racecheck", "initcheck")
 SHARDS = 2 if TINY else 12  # of the ops' cases
 
