@@ -118,7 +118,8 @@ void arrange_help(CLI::App& command, std::string_view footer) {
   command.set_help_flag("--help,-h", "print this");
   for (CLI::Option* option : command.get_options())
     if (option->get_group() == CLI::OptionDefaults().get_group())
-      option->group(std::string(section_of(option->get_lnames().empty() ? "" : "--" + option->get_lnames().front())));
+      option->group(std::string(
+          section_of(command.get_parent() && !option->get_lnames().empty() ? "--" + option->get_lnames().front() : "")));
   command.formatter(std::make_shared<Formatter>());
   command.footer(std::string(footer));
 }

@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import shlex
+import signal
 import statistics
 import subprocess
 import threading
@@ -125,19 +126,24 @@ def run(words, seconds, limit=None, environment=None):
     allowed = seconds if limit is None else min(seconds, limit)
     begin = time.time()
     try:
-        done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=max(allowed, 0.1),
-                              env={**os.environ, **(environment or {})})
-    except subprocess.TimeoutExpired as error:
-        found = {"status": -1, "output": "", "errors": f"took more than {allowed:.0f} s", "seconds": time.time() - begin}
-        for name, bytes_ in (("output", error.stdout), ("errors", error.stderr)):
-            if bytes_:
-                found[name] += bytes_.decode(errors="replace") if isinstance(bytes_, bytes) else bytes_
+        # In a group of its own, which ends as a whole: what runs under a tool is the tool's child.
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                                   env={**os.environ, **(environment or {})}, process_group=0)
+    except OSError as error:
+        return {"status": -1, "output": "", "errors": str(error), "seconds": 0.0}
+    try:
+        output, errors = process.communicate(timeout=max(allowed, 0.1))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, errors = process.communicate()
+        found = {"status": -1, "output": output, "errors": f"took more than {allowed:.0f} s: {errors}", "seconds": time.time() - begin}
         if limit is None or seconds < limit:
             found["cut off"] = True
         return found
-    except OSError as error:
-        return {"status": -1, "output": "", "errors": str(error), "seconds": 0.0}
-    return {"status": done.returncode, "output": done.stdout, "errors": done.stderr, "seconds": time.time() - begin}
+    except BaseException:  # this program is stopped
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return {"status": process.returncode, "output": output, "errors": errors, "seconds": time.time() - begin}
 
 
 KEPT = ("measured_step_s", "predicted_step_s", "measured_peak_bytes", "predicted_peak_bytes", "budget_bytes", "device_outside_bytes",

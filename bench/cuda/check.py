@@ -135,14 +135,14 @@ def predictions(stage, models, keeps, results):
     return f"predicted step of {len(errors)} plans that ran alone: {100 * middle:.0f} % off (median), {100 * worst[0]:.0f} % ({worst[1]}, worst)"
 
 
-# Plans of small nets: name, arguments, and the same small for a backend that stands in. The planner 2ps-h stores maps between its passes in
-# host memory and brings them back in windows; the slide's pixels are made as they are read.
+# Plans of small nets: name, arguments, and the same small for a backend that stands in. TILED stores maps between its passes in host memory and
+# brings them back in windows; the slide's pixels are made as they are read.
+TILED = "--planner 2ps-h:rows=4,stream=all --memory 1GiB --host-memory 1GiB"
 RACE = (("swaps", "resnet18 --batch 16 --image 128 --width 0.25 --planner vdnn-all --host-memory 2GiB --steps 4",
          "resnet18 --batch 2 --image 32 --width 0.1 --planner vdnn-all --host-memory 1GiB --steps 2"),
-        ("tiled, swaps", f"{graph_file(32, 8)} --planner 2ps-h --memory 40% --host-memory 2GiB --steps 4",
-         f"{graph_file(16, 4)} --planner 2ps-h --memory 40% --host-memory 1GiB --steps 2"),
-        ("tiled, streamed", "slide-s --batch 1 --image 512 --data generated:slides:size=512x512,count=1 --planner sft --memory 8MiB --host-memory 2GiB --steps 3",
-         "slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 --planner sft --memory 2MiB --host-memory 1GiB --steps 2"))
+        ("tiled, swaps", f"{graph_file(32, 8)} {TILED} --steps 4", f"{graph_file(16, 4)} {TILED} --steps 2"),
+        ("tiled, streamed", f"slide-s --batch 1 --image 512 --data generated:slides:size=512x512,count=1 {TILED} --steps 3",
+         f"slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 {TILED} --steps 2"))
 
 
 def race(stage):

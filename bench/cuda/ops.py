@@ -1,7 +1,9 @@
 """Single ops on the card: every case of every op folder, calls above 2³¹ elements, compute-sanitizer, kernels by themselves."""
+import concurrent.futures
 import re
 
 from cells import PROCESSES, TINY, program, run
+from check import TILED
 from speed import SCRATCH, graph_file
 
 
@@ -77,11 +79,10 @@ def tf32(stage):
 # A training step of each kind of plan, with a small net.
 NET = "resnet18 --batch 2 --image 64 --width 0.125 --steps 1 --host-memory 1GiB"
 PLANS = (("keep", f"{NET} --planner keep"), ("swap", f"{NET} --planner vdnn-all"), ("recompute", f"{NET} --planner recompute-cheap"),
-         ("tiles", f"{NET} --planner 2ps-h --memory 80%"),
-         ("tiles, swap", f"{graph_file(16, 4) if TINY else graph_file(32, 8)} --planner 2ps-h --memory 40% --host-memory 1GiB --steps 1"),
-         ("tiles, streamed pixels", "slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 --planner sft --memory 2MiB "
-                                    "--host-memory 1GiB --steps 1"))
+         ("tiles, swap", f"{graph_file(16, 4) if TINY else graph_file(32, 8)} {TILED} --steps 1"),
+         ("tiles, streamed pixels", f"slide-s --batch 1 --image 128 --data generated:slides:size=128x128,count=1 {TILED} --steps 1"))
 TOOLS = ("memcheck", "racecheck", "initcheck")
+SHARDS = 2 if TINY else 12  # of the ops' cases
 
 
 def summary_of(output):
@@ -90,11 +91,35 @@ def summary_of(output):
     return (int(found[-1][1] or found[-1][2]), found[-1][0]) if found else None
 
 
+FILTERS = "Ops/Forward.EveryOp/relu*cuda_host" if TINY else "Ops/Forward.EveryOp*cuda_f32*"
+
+
+def plan_words(arguments):
+    return [*program("outsize"), "train", *arguments.split(), "--backend", "cuda-host" if TINY else "cuda"]
+
+
+def choose(stage, environment):
+    """Runs what the tools will watch once without a tool, unless that was done on this machine or all is measured."""
+    done = SCRATCH / "sanitized" / "chosen"
+    if done.exists() or sum(key[0] == stage.name for key in stage.results.cells) >= len(TOOLS) * (len(PLANS) + SHARDS):
+        return
+    card = {} if TINY else {"OUTSIZE_TEST_CARD": "f32"}
+    runs = [([*program("test_ops"), "--gtest_brief=1", "--gtest_filter=" + FILTERS], card)] + [(plan_words(plan), {}) for _, plan in PLANS]
+    with concurrent.futures.ThreadPoolExecutor(len(runs)) as pool:
+        for it in pool.map(lambda one: run(one[0], stage.left(), 120, {**environment, **one[1], "OMP_NUM_THREADS": "1"}), runs):
+            if it["status"] != 0:
+                stage.say(f"without a tool: {(it['errors'] or it['output']).strip()[-200:]}")
+    done.parent.mkdir(parents=True, exist_ok=True)
+    done.touch()
+
+
 def sanitizer(stage):
     """compute-sanitizer over the small cases of every op and one training step of each kind of plan."""
-    shards = 2 if TINY else 12
-    # Times taken under the tool would choose kernels for later runs: they are kept apart.
+    shards = SHARDS
+    # Kernels are chosen by their times, which under a tool would be wrong, slow to take, and kept for later runs: so they are chosen
+    # before, without a tool, and kept apart.
     apart = {"XDG_CACHE_HOME": str(SCRATCH / "sanitized")}
+    choose(stage, apart)
 
     def under(tool, words, environment, limit):
         def measure(seconds):
@@ -120,13 +145,11 @@ def sanitizer(stage):
     work = []
     for tool in TOOLS:
         for name, arguments in PLANS:
-            words = [*program("outsize"), "train", *arguments.split(), "--backend", "cuda-host" if TINY else "cuda"]
-            work.append((f"{tool} {name}", under(tool, words, {}, 120)))
+            work.append((f"{tool} {name}", under(tool, plan_words(arguments), {}, 120)))
     for tool in TOOLS:
-        filters = "Ops/Forward.EveryOp/relu*cuda_host" if TINY else "Ops/Forward.EveryOp*cuda_f32*"
         for index in range(shards):
             environment = {"GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(index)} | ({} if TINY else {"OUTSIZE_TEST_CARD": "f32"})
-            words = [*program("test_ops"), "--gtest_brief=1", "--gtest_filter=" + filters]
+            words = [*program("test_ops"), "--gtest_brief=1", "--gtest_filter=" + FILTERS]
             work.append((f"{tool} ops {index + 1} of {shards}", under(tool, words, environment, 240)))
     # The tool puts the kernels of a process in a row: several processes fill the card and the host.
     found = dict(zip([key for key, _ in work], stage.cells(work, PROCESSES)))

@@ -26,7 +26,7 @@ constexpr const char* kEnough = "1GiB";
 constexpr Kind kKinds[]{{"keep", "keep", kEnough, "", false},
                         {"recompute", "checkpoint:segments=4", kEnough, "", false},
                         {"swap", "vdnn-all", kEnough, kEnough, false},
-                        {"tiles", "2ps-h", "80%", kEnough, false},
+                        {"tiles", "2ps-h:rows=4,stream=all", kEnough, kEnough, false},
                         {"disk", "vdnn-all", kEnough, "256KiB", true}};
 
 TrainingRequest small_training(const MachineRequest& machine, const std::string& backend, const Kind& kind) {
