@@ -5,7 +5,9 @@ zoo:    three steps of each model in strict f32 on the card and on cpu: losses s
 ladder: planners under budgets: the same parameters to the bit as `keep` where nothing is tiled, the same losses to rounding where it is;
         the measured peak beside the predicted one, and the step's time.
 race:   one plan that swaps and one that tiles, again and again: one hash each.
-budget: large work in small budgets: time for each pixel, image or token beside that of work that fits."""
+budget: large work in small budgets: time for each pixel, image or token beside that of work that fits.
+
+Exit status: 1 where something is not well."""
 import concurrent.futures
 import json
 import math
@@ -65,6 +67,7 @@ def zoo():
             print(f"{model:44s} first loss {first:.1e}, three {all_:.1e} apart from cpu; tf32 {apart(tf32.get('losses', []), cpu['losses']):.1e}; "
                   f"peak {gib(card['measured_peak_bytes'])} {'as' if exact else 'NOT as'} predicted")
     print("zoo:", "well" if bad == 0 else f"{bad} NOT well")
+    return bad
 
 
 LADDER = ("resnet50 --batch 32", "densenet121 --batch 16", "vgg16 --batch 16", "inception_v3 --batch 16", "unet3d --batch 1 --image 64",
@@ -106,20 +109,26 @@ def ladder(rungs=(60, 35)):
                   f" (predicted {it['predicted_step_s'] / keep['predicted_step_s']:.2f}), swapped {gib(it['swapped_bytes'])}{'' if well else '  NOT WELL'}")
         sys.stdout.flush()
     print(f"ladder: {fits} fit, {refused} refused, {'all well' if bad == 0 else f'{bad} NOT well'}")
+    return bad
 
 
 def race(times=12):
+    bad = 0
     for arguments in ("resnet50 --batch 32 --planner vdnn-all --memory 60%", "vgg16-features --batch 1 --image 512 --planner 2ps-h --memory 35%",
                       "gpt2 --batch 4 --seq 256 --planner zero-offload --memory 60%"):
-        hashes = {}
+        hashes, errors = {}, 0
         for _ in range(times):
             it = train(f"{arguments} --steps 3 --backend cuda")
             key = it.get("params_sha256", it.get("error", "?"))[:60]
             hashes[key] = hashes.get(key, 0) + 1
+            errors += "params_sha256" not in it
+        bad += errors > 0 or len(hashes) != 1
         print(f"{arguments}: {times} runs, {len(hashes)} hash{'es' if len(hashes) > 1 else ''}: {hashes}")
+    return bad
 
 
 def budget():
+    bad = 0
     work = (("vgg16-features --batch 1 --image 2048", 2048**2, "px", ("", "--memory 11GiB")),
             ("resnet50 --batch 256", 256, "image", ("",)),
             ("resnet50 --batch 1024", 1024, "image", ("--memory 24GiB --planner checkpoint", "--memory 24GiB --planner 2ps-h", "--memory 24GiB --planner tsplit",
@@ -132,13 +141,14 @@ def budget():
             it = train(f"{model} {way} --steps 3 --backend cuda --advice 0", 150)
             if "error" in it:
                 print(f"{model} {way}: {it['error'][:300]}")
+                bad += it.get("status") != 1  # a budget may be refused
             else:
                 step = it["measured_step_s"]
                 rate = f"{1e9 * step / units:.2f} ns a {unit}" if units > 1e5 else f"{units / step:.1f} {unit}s a second"
                 print(f"{model} {way}: {1e3 * step:.1f} ms, {rate}; predicted {1e3 * it['predicted_step_s']:.1f} ms; peak {gib(it['measured_peak_bytes'])} of "
                       f"{gib(it['budget_bytes'])}, swapped {gib(it['swapped_bytes'])}, in all {it['seconds']:.0f} s")
             sys.stdout.flush()
+    return bad
 
 
-for stage in sys.argv[1:]:
-    {"zoo": zoo, "ladder": ladder, "race": race, "budget": budget}[stage]()
+sys.exit(1 if sum({"zoo": zoo, "ladder": ladder, "race": race, "budget": budget}[stage]() for stage in sys.argv[1:]) else 0)
