@@ -45,24 +45,25 @@ struct BackwardBlock {
     return {reinterpret_cast<float*>(block.shared()) + kKept + step % 2 * kStage + which * kStep * kWidth};
   }
 
-  // Waits for what comes in this step, and rounds what is not rounded by each warp.
+  // Waits for what comes in this step, and rounds what is not rounded by each warp. `factor` is that of the first matrix that
+  // stays.
   template <class Block>
-  OUTSIZE_BOTH static void wait(Block& block, int step) {
+  OUTSIZE_BOTH static void wait(Block& block, int step, float factor) {
     block.template fetched<1>([&](int thread) {
       for (int which = 0; which < 2; ++which) {
         if constexpr (!kInRegisters)
-          if (step == 0) round_rows<kAll, kThreads>(thread, kept(block, which));
+          if (step == 0) round_rows<kAll, kThreads>(thread, kept(block, which), which == 0 ? factor : 1.0f);
         if constexpr (kRoundWhereTheyLie) round_rows<kStep, kThreads>(thread, coming(block, step, which));
       }
     });
   }
 
-  // Loads rows of two matrices as the factors that stay in registers.
-  static OUTSIZE_BOTH void load(Warp warp, KeptFactors<true, kRows, kWidth>& factors, const float* a, const float* b,
+  // Loads rows of two matrices as the factors that stay in registers, the first times `factor`.
+  static OUTSIZE_BOTH void load(Warp warp, KeptFactors<true, kRows, kWidth>& factors, const float* a, const float* b, float factor,
                                 std::int64_t stride, int rows, int columns) {
     Fragment<kRows, kWidth> loaded;
     load_rows(warp, loaded, a, stride, rows, columns);
-    factors.of[0] = rounded(loaded);
+    factors.of[0] = rounded(loaded, factor);
     load_rows(warp, loaded, b, stride, rows, columns);
     factors.of[1] = rounded(loaded);
   }
@@ -83,7 +84,7 @@ struct FusedQueries {
 
   struct State {
     KeptFactors<kInRegisters, kRows, kWidth> left;  // q, dy
-    Fragment<kRows, kWidth> sum;
+    TurnedFragment<kRows, kWidth> sum;
     RowValues<kRows> lse, mean;
   };
 
@@ -119,13 +120,13 @@ struct FusedQueries {
       begin(warp, own, place, query);
       const std::int64_t at = place.of_queries + query * call.features;
       if constexpr (kInRegisters)
-        Layout::load(warp, own.left, in.q + at, in.dy + at, call.features, call.queries - query, scores.width);
+        Layout::load(warp, own.left, in.q + at, in.dy + at, call.factor(), call.features, call.queries - query, scores.width);
       else
         for (int which = 0; which < 2; ++which) own.left.of[which] = {Layout::kept(block, which), warp.number() * kRows};
     });
     for (int step = 0; step < steps; ++step) {
       fetch_step(step + 1);
-      Layout::wait(block, step);
+      Layout::wait(block, step, call.factor());
       block.each_warp([&](Warp warp) {
         add(warp, states[warp.number()], place, first + warp.number() * kRows, step * kStep, Layout::coming(block, step, 0),
             Layout::coming(block, step, 1));
@@ -134,11 +135,8 @@ struct FusedQueries {
     block.each_warp([&](Warp warp) {
       State& own = states[warp.number()];
       const int query = first + warp.number() * kRows;
-      each_quad(own.sum, [&](int, int, Vector<float, 4>& quad) {
-        OUTSIZE_UNROLL
-        for (int c = 0; c < 4; ++c) quad.of[c] *= scores.scale;
-      });
-      store_rows(warp, own.sum, dq + place.of_queries + query * call.features, call.features, call.queries - query, scores.width);
+      own.sum.scale(warp, scores.scale);
+      own.sum.store_rows(warp, dq + place.of_queries + query * call.features, call.features, call.queries - query, scores.width);
     });
   }
 
@@ -212,7 +210,7 @@ struct FusedKeys {
 
   struct State {
     KeptFactors<kInRegisters, kRows, kWidth> left;  // k, v
-    Fragment<kRows, kWidth> dk, dv;
+    TurnedFragment<kRows, kWidth> dk, dv;
   };
 
   template <class Block>
@@ -255,7 +253,7 @@ struct FusedKeys {
       const int key = first + warp.number() * kRows;
       const std::int64_t at = place.of_keys + key * call.features;
       if constexpr (kInRegisters)
-        Layout::load(warp, own.left, in.k + at, in.v + at, call.features, scores.keys - key, scores.width);
+        Layout::load(warp, own.left, in.k + at, in.v + at, call.factor(), call.features, scores.keys - key, scores.width);
       else
         for (int which = 0; which < 2; ++which) own.left.of[which] = {Layout::kept(block, which), warp.number() * kRows};
       own.dk.clear();
@@ -263,7 +261,7 @@ struct FusedKeys {
     });
     for (int step = 0; step < steps; ++step) {
       fetch_step(step + 1);
-      Layout::wait(block, step);
+      Layout::wait(block, step, call.factor());
       block.each_warp([&](Warp warp) {
         add(warp, states[warp.number()], place, begin + step * kStep, first + warp.number() * kRows, Layout::coming(block, step, 0),
             Layout::coming(block, step, 1), rows(step, 0), rows(step, 1));
@@ -273,12 +271,9 @@ struct FusedKeys {
       State& own = states[warp.number()];
       const int key = first + warp.number() * kRows, count = scores.keys - key;
       const std::int64_t at = place.of_keys + key * call.features;
-      each_quad(own.dk, [&](int, int, Vector<float, 4>& quad) {
-        OUTSIZE_UNROLL
-        for (int c = 0; c < 4; ++c) quad.of[c] *= scores.scale;
-      });
-      store_rows(warp, own.dk, dk + at, call.features, count, scores.width);
-      store_rows(warp, own.dv, dv + at, call.features, count, scores.width);
+      own.dk.scale(warp, scores.scale);
+      own.dk.store_rows(warp, dk + at, call.features, count, scores.width);
+      own.dv.store_rows(warp, dv + at, call.features, count, scores.width);
     });
   }
 
