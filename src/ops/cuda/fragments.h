@@ -8,6 +8,7 @@
 //   Fragment<kRows, kColumns>   a matrix of f32 that a warp holds: sums of products, and what is done to them element by element
 //   Factor<kRows, kInner>       a matrix that was rounded and may stand on the left of a product; rounded(fragment) makes one
 //   TurnedFragment<kRows, kColumns>   sums of products that are scaled and stored, but not looked at
+//   SharedFactor<kRows, kInner>       a factor that a warp keeps in shared memory: keep(warp, shared, factor)
 //   RowValues<kRows>            a number for every row of a fragment
 //   SharedTile<kColumns, kRounded>   rows of kColumns floats in shared memory, which the warps of a block read as factors; each
 //   warp
@@ -176,11 +177,10 @@ template <int kStored, bool kRounded>
 OUTSIZE_BOTH Across<kStored, kRounded> across(SharedTile<kStored, kRounded> tile) {
   return {tile};
 }
-// A left factor that lies in shared memory: kRows rows of a tile from `row` on, a multiple of 16.
-template <int kRows, int kStored>
-struct SharedRows {
-  SharedTile<kStored, true> tile;
-  int row;
+// A left factor that a warp keeps in shared memory, in kRows · kInner floats of its own, where it has no registers for it.
+template <int kRows, int kInner>
+struct SharedFactor {
+  float* at;  // a multiple of 16 bytes
 };
 
 // Calls f(row, column) for the quads of a tile of kRows that belong to a thread of kThreads: those that it fetches.
@@ -206,13 +206,13 @@ OUTSIZE_BOTH void fetch_rows(Copies& copies, int thread, SharedTile<kColumns, kR
   });
 }
 
-// Multiplies what the thread fetched of a tile by `factor` and rounds it.
+// Rounds what the thread fetched of a tile.
 template <int kRows, int kThreads, int kColumns>
-OUTSIZE_BOTH void round_rows(int thread, SharedTile<kColumns, true> tile, float factor = 1) {
+OUTSIZE_BOTH void round_rows(int thread, SharedTile<kColumns, true> tile) {
   each_own_quad<kRows, kColumns, kThreads>(thread, [&](int row, int column) {
     Vector<float, 4> quad = load<4>(&tile(row, column));
     OUTSIZE_UNROLL
-    for (int c = 0; c < 4; ++c) quad.of[c] = round_to_tf32(quad.of[c] * factor);
+    for (int c = 0; c < 4; ++c) quad.of[c] = round_to_tf32(quad.of[c]);
     store(&tile(row, column), quad);
   });
 }
@@ -231,22 +231,15 @@ struct LanePlaces {
   OUTSIZE_BOTH static constexpr int straight(int base, int block, int part, int i) {
     return (base ^ (16 * ((i ^ (i >> 1) ^ part) & 1))) + (16 * block + i) * kColumns + part / 2 * 32;
   }
-  // Row g + 8h, columns 4t to 4t + 3.
-  OUTSIZE_BOTH static constexpr int left_base(int lane) { return SharedTile<kColumns>::place(lane / 4, 4 * (lane % 4)); }
-  OUTSIZE_BOTH static constexpr int left(int base, int block, int part, int h) {
-    return (base ^ (8 * h) ^ (16 * (part & 1))) + (16 * block + 8 * h) * kColumns + part / 2 * 32;
-  }
 
   static constexpr bool right() {
     for (int lane = 0; lane < 32; ++lane)
       for (int block = 0; block < 3; ++block)
         for (int part = 0; part < kColumns / 16; ++part) {
           const int g = lane / 4, t = lane % 4, row = 16 * block, column = 16 * part;
-          for (int j = 0; j < 2; ++j) {
+          for (int j = 0; j < 2; ++j)
             if (across(across_base(lane), block, part, j) != SharedTile<kColumns>::place(row + 2 * g + j, column + 4 * t))
               return false;
-            if (left(left_base(lane), block, part, j) != SharedTile<kColumns>::place(row + g + 8 * j, column + 4 * t)) return false;
-          }
           for (int i = 0; i < 4; ++i)
             if (straight(straight_base(lane), block, part, i) != SharedTile<kColumns>::place(row + 4 * t + i, column + 2 * g))
               return false;
@@ -307,17 +300,42 @@ __device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const Factor
   for (int inner = 0; inner < kInner / 16; ++inner) multiply_depth(warp, sum, left.rounded, inner, right, inner);
 }
 
-template <int kRows, int kColumns, int kStored, bool kRounded>
-__device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const SharedRows<kRows, kStored>& left,
-                         const Across<kStored, kRounded>& right) {
-  using Places = LanePlaces<kStored>;
-  const int base = Places::left_base(warp.lane());
-  const float* const from = left.tile.at + left.row * kStored;
+// Where a lane has its part of rows from 16 · m on and depth 8 · step, in the order of the instruction.
+template <int kRows, int kInner>
+__device__ float* place_of(Warp warp, const SharedFactor<kRows, kInner>& factor, int m, int step) {
+  return factor.at + ((m * (kInner / 8) + step) * 32 + warp.lane()) * 4;
+}
+
+template <int kRows, int kInner>
+__device__ void keep(Warp warp, const SharedFactor<kRows, kInner>& to, const Factor<kRows, kInner>& factor) {
   OUTSIZE_UNROLL
-  for (int inner = 0; inner < kStored / 16; ++inner) {
+  for (int m = 0; m < kRows / 16; ++m) {
+    OUTSIZE_UNROLL
+    for (int step = 0; step < kInner / 8; ++step) {
+      const Vector<float, 4>&upper = factor.rounded.of[2 * m][step / 2], &lower = factor.rounded.of[2 * m + 1][step / 2];
+      const int c = step % 2 * 2;
+      store(place_of(warp, to, m, step), Vector<float, 4>{{upper.of[c], lower.of[c], upper.of[c + 1], lower.of[c + 1]}});
+    }
+  }
+}
+
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+__device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const SharedFactor<kRows, kInner>& left,
+                         const Across<kStored, kRounded>& right) {
+  OUTSIZE_UNROLL
+  for (int inner = 0; inner < kInner / 16; ++inner) {
     Fragment<kRows, 16> part;
     OUTSIZE_UNROLL
-    for (int i = 0; i < part.kHeldRows; ++i) part.of[i][0] = load<4>(from + Places::left(base, i / 2, inner, i % 2));
+    for (int m = 0; m < kRows / 16; ++m) {
+      OUTSIZE_UNROLL
+      for (int step = 0; step < 2; ++step) {
+        const Vector<float, 4> own = load<4>(place_of(warp, left, m, 2 * inner + step));
+        part.of[2 * m][0].of[2 * step] = own.of[0];
+        part.of[2 * m + 1][0].of[2 * step] = own.of[1];
+        part.of[2 * m][0].of[2 * step + 1] = own.of[2];
+        part.of[2 * m + 1][0].of[2 * step + 1] = own.of[3];
+      }
+    }
     multiply_depth(warp, sum, part, 0, right, inner);
   }
 }
@@ -462,9 +480,14 @@ template <int kRows, int kInner>
 float left_element(const Factor<kRows, kInner>& left, int row, int inner) {
   return left.rounded.of[row][inner / 4].of[inner % 4];
 }
-template <int kRows, int kStored>
-float left_element(const SharedRows<kRows, kStored>& left, int row, int inner) {
-  return as_factor<true>(left.tile(left.row + row, inner));
+template <int kRows, int kInner>
+float left_element(const SharedFactor<kRows, kInner>& left, int row, int inner) {
+  return left.at[row * kInner + inner];
+}
+template <int kRows, int kInner>
+void keep(Warp, const SharedFactor<kRows, kInner>& to, const Factor<kRows, kInner>& factor) {
+  for (int row = 0; row < kRows; ++row)
+    for (int inner = 0; inner < kInner; ++inner) to.at[row * kInner + inner] = left_element(factor, row, inner);
 }
 
 // sum[row][column] += left · right, where element (inner, column) of the right matrix is right(inner, column).
@@ -492,10 +515,10 @@ template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
 void multiply(Warp, Fragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left, const Across<kStored, kRounded>& right) {
   multiply_across(sum, left, right, std::integral_constant<int, kInner>());
 }
-template <int kRows, int kColumns, int kStored, bool kRounded>
-void multiply(Warp, Fragment<kRows, kColumns>& sum, const SharedRows<kRows, kStored>& left,
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+void multiply(Warp, Fragment<kRows, kColumns>& sum, const SharedFactor<kRows, kInner>& left,
               const Across<kStored, kRounded>& right) {
-  multiply_across(sum, left, right, std::integral_constant<int, kStored>());
+  multiply_across(sum, left, right, std::integral_constant<int, kInner>());
 }
 
 template <int kRows, int kColumns>
