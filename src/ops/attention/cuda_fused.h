@@ -95,15 +95,13 @@ struct FusedCall {
             first.place};
   }
 
-  // Products become scores, but for keys that are not seen. A fragment's rows are queries from `query` on, its columns keys from
-  // `key` on; `columns_are_queries`: its columns are the queries and its rows the keys.
+  // What the left factor of the scores is multiplied by.
+  OUTSIZE_BOTH float factor() const { return scores.scale * kLog2OfE; }
+
+  // Scaled products become scores, but for keys that are not seen. A fragment's rows are queries from `query` on, its columns keys
+  // from `key` on; `kColumnsAreQueries`: its columns are the queries and its rows the keys.
   template <bool kColumnsAreQueries, int kRows, int kColumns>
   OUTSIZE_BOTH void score(Warp warp, Fragment<kRows, kColumns>& x, const Place& place, int query, int key) const {
-    const float factor = scores.scale * kLog2OfE;
-    each_quad(x, [&](int, int, Vector<float, 4>& quad) {
-      OUTSIZE_UNROLL
-      for (int c = 0; c < 4; ++c) quad.of[c] *= factor;
-    });
     if (place.mask == nullptr) return;
     each_quad(x, [&](int i, int j, Vector<float, 4>& quad) {
       const int row = held_row(warp, i), column = held_column(warp, j);

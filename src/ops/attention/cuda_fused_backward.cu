@@ -23,7 +23,7 @@ struct KeptFactors {
 };
 template <int kRows, int kWidth>
 struct KeptFactors<false, kRows, kWidth> {
-  SharedRows<kRows, kWidth> of[2];
+  SharedFactor<kRows, kWidth> of[2];
 };
 
 // A warp has kRows rows of the block, a block kWarps warps. What these are multiplied with comes kStep rows at a time.
@@ -35,11 +35,7 @@ struct BackwardBlock {
   static constexpr int kStage = 2 * kStep * kWidth;
   using Tile = SharedTile<kWidth, kRoundWhereTheyLie>;
 
-  // Rows of two matrices that stay (which: 0, 1), and of two that come, in turns.
-  template <class Block>
-  OUTSIZE_BOTH static SharedTile<kWidth, true> kept(Block& block, int which) {
-    return {reinterpret_cast<float*>(block.shared()) + which * kAll * kWidth};
-  }
+  // Rows of two matrices (which: 0, 1) that come, in turns.
   template <class Block>
   OUTSIZE_BOTH static Tile coming(Block& block, int step, int which) {
     return {reinterpret_cast<float*>(block.shared()) + kKept + step % 2 * kStage + which * kStep * kWidth};
@@ -49,22 +45,27 @@ struct BackwardBlock {
   template <class Block>
   OUTSIZE_BOTH static void wait(Block& block, int step) {
     block.template fetched<1>([&](int thread) {
-      for (int which = 0; which < 2; ++which) {
-        if constexpr (!kInRegisters)
-          if (step == 0) round_rows<kAll, kThreads>(thread, kept(block, which));
-        if constexpr (kRoundWhereTheyLie) round_rows<kStep, kThreads>(thread, coming(block, step, which));
-      }
+      if constexpr (kRoundWhereTheyLie)
+        for (int which = 0; which < 2; ++which) round_rows<kStep, kThreads>(thread, coming(block, step, which));
     });
   }
 
-  // Loads rows of two matrices as the factors that stay in registers.
-  static OUTSIZE_BOTH void load(Warp warp, KeptFactors<true, kRows, kWidth>& factors, const float* a, const float* b,
-                                std::int64_t stride, int rows, int columns) {
-    Fragment<kRows, kWidth> loaded;
-    load_rows(warp, loaded, a, stride, rows, columns);
-    factors.of[0] = rounded(loaded);
-    load_rows(warp, loaded, b, stride, rows, columns);
-    factors.of[1] = rounded(loaded);
+  // Loads rows of two matrices as the factors that stay, the first times `factor`.
+  template <class Block>
+  OUTSIZE_BOTH static void load(Block& block, Warp warp, KeptFactors<kInRegisters, kRows, kWidth>& factors, const float* first,
+                                const float* second, float factor, std::int64_t stride, int rows, int columns) {
+    OUTSIZE_UNROLL
+    for (int which = 0; which < 2; ++which) {
+      Fragment<kRows, kWidth> loaded;
+      load_rows(warp, loaded, which == 0 ? first : second, stride, rows, columns);
+      const Factor<kRows, kWidth> made = rounded(loaded, which == 0 ? factor : 1.0f);
+      if constexpr (kInRegisters) {
+        factors.of[which] = made;
+      } else {
+        factors.of[which] = {reinterpret_cast<float*>(block.shared()) + (which * kWarps + warp.number()) * kRows * kWidth};
+        keep(warp, factors.of[which], made);
+      }
+    }
   }
 };
 
@@ -83,7 +84,7 @@ struct FusedQueries {
 
   struct State {
     KeptFactors<kInRegisters, kRows, kWidth> left;  // q, dy
-    Fragment<kRows, kWidth> sum;
+    TurnedFragment<kRows, kWidth> sum;
     RowValues<kRows> lse, mean;
   };
 
@@ -97,13 +98,6 @@ struct FusedQueries {
     typename Block::template OwnOfWarp<State> states;
     const auto fetch_step = [&](int step) {
       block.fetch([&](int thread, Copies& copies) {
-        if constexpr (!kInRegisters)
-          if (step == 0) {
-            const std::int64_t at = place.of_queries + first * call.features;
-            const int rows = call.queries - first;
-            fetch_rows<kAll, kThreads>(copies, thread, Layout::kept(block, 0), in.q + at, call.features, rows, scores.width);
-            fetch_rows<kAll, kThreads>(copies, thread, Layout::kept(block, 1), in.dy + at, call.features, rows, scores.width);
-          }
         if (step >= steps) return;
         const int key = step * kStep;
         const std::int64_t at = place.of_keys + key * call.features;
@@ -118,10 +112,7 @@ struct FusedQueries {
       const int query = first + warp.number() * kRows;
       begin(warp, own, place, query);
       const std::int64_t at = place.of_queries + query * call.features;
-      if constexpr (kInRegisters)
-        Layout::load(warp, own.left, in.q + at, in.dy + at, call.features, call.queries - query, scores.width);
-      else
-        for (int which = 0; which < 2; ++which) own.left.of[which] = {Layout::kept(block, which), warp.number() * kRows};
+      Layout::load(block, warp, own.left, in.q + at, in.dy + at, call.factor(), call.features, call.queries - query, scores.width);
     });
     for (int step = 0; step < steps; ++step) {
       fetch_step(step + 1);
@@ -134,11 +125,8 @@ struct FusedQueries {
     block.each_warp([&](Warp warp) {
       State& own = states[warp.number()];
       const int query = first + warp.number() * kRows;
-      each_quad(own.sum, [&](int, int, Vector<float, 4>& quad) {
-        OUTSIZE_UNROLL
-        for (int c = 0; c < 4; ++c) quad.of[c] *= scores.scale;
-      });
-      store_rows(warp, own.sum, dq + place.of_queries + query * call.features, call.features, call.queries - query, scores.width);
+      own.sum.scale(warp, scores.scale);
+      own.sum.store_rows(warp, dq + place.of_queries + query * call.features, call.features, call.queries - query, scores.width);
     });
   }
 
@@ -212,7 +200,7 @@ struct FusedKeys {
 
   struct State {
     KeptFactors<kInRegisters, kRows, kWidth> left;  // k, v
-    Fragment<kRows, kWidth> dk, dv;
+    TurnedFragment<kRows, kWidth> dk, dv;
   };
 
   template <class Block>
@@ -229,13 +217,6 @@ struct FusedKeys {
     typename Block::template OwnOfWarp<State> states;
     const auto fetch_step = [&](int step) {
       block.fetch([&](int thread, Copies& copies) {
-        if constexpr (!kInRegisters)
-          if (step == 0) {
-            const std::int64_t at = place.of_keys + first * call.features;
-            const int count = scores.keys - first;
-            fetch_rows<kAll, kThreads>(copies, thread, Layout::kept(block, 0), in.k + at, call.features, count, scores.width);
-            fetch_rows<kAll, kThreads>(copies, thread, Layout::kept(block, 1), in.v + at, call.features, count, scores.width);
-          }
         if (step >= steps) return;
         const int query = begin + step * kStep, count = call.queries - query;
         const std::int64_t at = place.of_queries + query * call.features;
@@ -254,10 +235,7 @@ struct FusedKeys {
       State& own = states[warp.number()];
       const int key = first + warp.number() * kRows;
       const std::int64_t at = place.of_keys + key * call.features;
-      if constexpr (kInRegisters)
-        Layout::load(warp, own.left, in.k + at, in.v + at, call.features, scores.keys - key, scores.width);
-      else
-        for (int which = 0; which < 2; ++which) own.left.of[which] = {Layout::kept(block, which), warp.number() * kRows};
+      Layout::load(block, warp, own.left, in.k + at, in.v + at, call.factor(), call.features, scores.keys - key, scores.width);
       own.dk.clear();
       own.dv.clear();
     });
@@ -273,12 +251,9 @@ struct FusedKeys {
       State& own = states[warp.number()];
       const int key = first + warp.number() * kRows, count = scores.keys - key;
       const std::int64_t at = place.of_keys + key * call.features;
-      each_quad(own.dk, [&](int, int, Vector<float, 4>& quad) {
-        OUTSIZE_UNROLL
-        for (int c = 0; c < 4; ++c) quad.of[c] *= scores.scale;
-      });
-      store_rows(warp, own.dk, dk + at, call.features, count, scores.width);
-      store_rows(warp, own.dv, dv + at, call.features, count, scores.width);
+      own.dk.scale(warp, scores.scale);
+      own.dk.store_rows(warp, dk + at, call.features, count, scores.width);
+      own.dv.store_rows(warp, dv + at, call.features, count, scores.width);
     });
   }
 

@@ -24,7 +24,7 @@ struct FusedForward {
   // What a warp keeps of its queries: the sums relative to 2^most, and of the weights each lane its own.
   struct State {
     Factor<kRows, kWidth> q;
-    Fragment<kRows, kWidth> sum;
+    TurnedFragment<kRows, kWidth> sum;
     RowValues<kRows> most, total;
   };
 
@@ -54,7 +54,7 @@ struct FusedForward {
       const int query = first + warp.number() * kRows;
       Fragment<kRows, kWidth> loaded;
       load_rows(warp, loaded, q + place.of_queries + query * call.features, call.features, call.queries - query, scores.width);
-      own.q = rounded(loaded);
+      own.q = rounded(loaded, call.factor());
       own.sum.clear();
       OUTSIZE_UNROLL
       for (int i = 0; i < own.most.kHeldRows; ++i) {
@@ -96,19 +96,15 @@ struct FusedForward {
       for (int c = 0; c < 4; ++c) most.of[i] = fmaxf(most.of[i], quad.of[c]);
     });
     row_maximum(warp, most);
-    RowValues<kRows> base;
+    RowValues<kRows> base, shrink;
     OUTSIZE_UNROLL
     for (int i = 0; i < most.kHeldRows; ++i) {
       base.of[i] = most.of[i] == -INFINITY ? 0.0f : most.of[i];
-      const float shrink = power_of_two(own.most.of[i] - base.of[i]);
+      shrink.of[i] = power_of_two(own.most.of[i] - base.of[i]);
       own.most.of[i] = most.of[i];
-      own.total.of[i] *= shrink;
-      OUTSIZE_UNROLL
-      for (int j = 0; j < own.sum.kHeldQuads; ++j) {
-        OUTSIZE_UNROLL
-        for (int c = 0; c < 4; ++c) own.sum.of[i][j].of[c] *= shrink;
-      }
+      own.total.of[i] *= shrink.of[i];
     }
+    own.sum.scale(warp, shrink);
     each_quad(weights, [&](int i, int, Vector<float, 4>& quad) {
       OUTSIZE_UNROLL
       for (int c = 0; c < 4; ++c) {
@@ -127,21 +123,18 @@ struct FusedForward {
 
   OUTSIZE_BOTH void finish(Warp warp, State& own, const FusedCall::Place& place, int query) const {
     row_sum(warp, own.total);
+    RowValues<kRows> inverse;
     OUTSIZE_UNROLL
     for (int i = 0; i < own.total.kHeldRows; ++i) {
       // A NaN makes the total NaN; where it is 0 the query sees no key, or −∞ only.
       const bool nothing = own.total.of[i] == 0;
-      const float inverse = nothing ? 0.0f : 1 / own.total.of[i];
-      OUTSIZE_UNROLL
-      for (int j = 0; j < own.sum.kHeldQuads; ++j) {
-        OUTSIZE_UNROLL
-        for (int c = 0; c < 4; ++c) own.sum.of[i][j].of[c] *= inverse;
-      }
+      inverse.of[i] = nothing ? 0.0f : 1 / own.total.of[i];
       const int row = query + held_row(warp, i);
       if (row < call.queries && speaks_for_rows(warp))
         lse[place.of_rows + row] = nothing ? 0.0f : (own.most.of[i] + log2f(own.total.of[i])) * kLogOf2;
     }
-    store_rows(warp, own.sum, y + place.of_queries + query * call.features, call.features, call.queries - query, call.scores.width);
+    own.sum.scale(warp, inverse);
+    own.sum.store_rows(warp, y + place.of_queries + query * call.features, call.features, call.queries - query, call.scores.width);
   }
 };
 

@@ -7,14 +7,16 @@
 //
 //   Fragment<kRows, kColumns>   a matrix of f32 that a warp holds: sums of products, and what is done to them element by element
 //   Factor<kRows, kInner>       a matrix that was rounded and may stand on the left of a product; rounded(fragment) makes one
+//   TurnedFragment<kRows, kColumns>   sums of products that are scaled and stored, but not looked at
+//   SharedFactor<kRows, kInner>       a factor that a warp keeps in shared memory: keep(warp, shared, factor)
 //   RowValues<kRows>            a number for every row of a fragment
 //   SharedTile<kColumns, kRounded>   rows of kColumns floats in shared memory, which the warps of a block read as factors; each
 //   warp
 //                                    rounds what it reads, unless all was rounded where it lies, which costs a block less where it
 //                                    has many warps
 //
-//   multiply(warp, sum, left, straight(tile))          sum += left · tile
-//   multiply(warp, sum, left, across(tile))            sum += left · tileᵀ
+//   multiply(warp, sum, left, across(tile))            sum += left · tileᵀ     sum is a Fragment
+//   multiply(warp, sum, left, straight(tile))          sum += left · tile      sum is a TurnedFragment
 //   row_maximum(warp, values), row_sum(warp, values)   of what the lanes of a warp have found for each row
 //
 // On the card a warp's 32 threads, its lanes, hold a fragment together, in registers. Emulated one call has all of it. Code is the
@@ -27,14 +29,18 @@
 //
 // How the lanes hold a fragment: it consists of parts of 16 × 16. Lane 4g + t has of each the rows g and g + 8 and the columns
 // 4t … 4t + 3. The instruction (mma.sync.m16n8k8) has other columns in mind: it multiplies 16 × 8 by 8 × 8, where lane 4g + t has
-//   of the left matrix   rows g, g + 8 and columns t, t + 4
-//   of the right matrix  rows t, t + 4 and column g
-//   of the sums          rows g, g + 8 and columns 2t, 2t + 1
-// Two orders are free, though: in which the terms of a sum are taken, and in which the sums' columns stand. So two products of
-// depth 8 take the columns (4t, 4t + 1) and (4t + 2, 4t + 3) of the left matrix, with the same rows of the right one; and the
-// columns of the right matrix that a lane gives to the two products of width 8 are 2g and 2g + 1, whereby a lane gets the columns
-// (4t, 4t + 2) and (4t + 1, 4t + 3) of the sums. So sums are held as left factors are, without an exchange, and all is read in
-// vectors.
+//   of the left matrix   (row, column): (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)     in registers that follow each other
+//   of the right matrix  (t, g), (t + 4, g)                                                likewise
+//   of the sums          (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)                likewise
+// Two orders are free, though: in which the terms of a sum are taken, and in which the rows and columns of the sums stand.
+// - across: a product of depth 16 is two of depth 8, the first with columns 4t and 4t + 1 of the left matrix, the second with the
+// next
+//   two, and one of 16 columns is two of 8, for which a lane gives columns 2g and 2g + 1 of the right matrix. Whereby it gets
+//   columns (4t, 4t + 2) and (4t + 1, 4t + 3) of the sums: sums are held as left factors are, and all is read in vectors.
+// - straight: the tile's columns are the instruction's rows, sums are those of sumᵀ += tileᵀ · leftᵀ. For columns 2g and 2g + 1
+// instead
+//   of rows g and g + 8 both halves of a vector are where the instruction has them, and so are the sums that `left` was made of.
+//   The result is a TurnedFragment.
 namespace outsize::OUTSIZE_PLACE {
 
 #if defined(__CUDACC__)
@@ -105,19 +111,19 @@ inline OUTSIZE_BOTH float round_to_tf32(float x) {
 #endif
 }
 
-// A fragment as the left factor of a product.
+// A fragment, times `factor`, as the left factor of a product.
 template <int kRows, int kColumns>
-OUTSIZE_BOTH Factor<kRows, kColumns> rounded(const Fragment<kRows, kColumns>& fragment) {
-  Factor<kRows, kColumns> factor;
+OUTSIZE_BOTH Factor<kRows, kColumns> rounded(const Fragment<kRows, kColumns>& fragment, float factor = 1) {
+  Factor<kRows, kColumns> result;
   OUTSIZE_UNROLL
   for (int i = 0; i < fragment.kHeldRows; ++i) {
     OUTSIZE_UNROLL
     for (int j = 0; j < fragment.kHeldQuads; ++j) {
       OUTSIZE_UNROLL
-      for (int c = 0; c < 4; ++c) factor.rounded.of[i][j].of[c] = round_to_tf32(fragment.of[i][j].of[c]);
+      for (int c = 0; c < 4; ++c) result.rounded.of[i][j].of[c] = round_to_tf32(fragment.of[i][j].of[c] * factor);
     }
   }
-  return factor;
+  return result;
 }
 
 // Loads a fragment from rows of memory that are `stride` floats apart; zeros from row `rows` and column `columns` on, which is a
@@ -134,20 +140,6 @@ OUTSIZE_BOTH void load_rows(Warp warp, Fragment<kRows, kColumns>& fragment, cons
         fragment.of[i][j] = load<4>(from + row * stride + column);
       else
         fragment.of[i][j] = {};
-    }
-  }
-}
-
-// Stores what lies in the first `rows` rows and `columns` columns.
-template <int kRows, int kColumns>
-OUTSIZE_BOTH void store_rows(Warp warp, const Fragment<kRows, kColumns>& fragment, float* to, std::int64_t stride, int rows,
-                             int columns) {
-  OUTSIZE_UNROLL
-  for (int i = 0; i < fragment.kHeldRows; ++i) {
-    OUTSIZE_UNROLL
-    for (int j = 0; j < fragment.kHeldQuads; ++j) {
-      const int row = held_row(warp, i), column = held_column(warp, j);
-      if (row < rows && column < columns) store(to + row * stride + column, fragment.of[i][j]);
     }
   }
 }
@@ -185,11 +177,10 @@ template <int kStored, bool kRounded>
 OUTSIZE_BOTH Across<kStored, kRounded> across(SharedTile<kStored, kRounded> tile) {
   return {tile};
 }
-// A left factor that lies in shared memory: kRows rows of a tile from `row` on, a multiple of 16.
-template <int kRows, int kStored>
-struct SharedRows {
-  SharedTile<kStored, true> tile;
-  int row;
+// A left factor that a warp keeps in shared memory, in kRows · kInner floats of its own, where it has no registers for it.
+template <int kRows, int kInner>
+struct SharedFactor {
+  float* at;  // a multiple of 16 bytes
 };
 
 // Calls f(row, column) for the quads of a tile of kRows that belong to a thread of kThreads: those that it fetches.
@@ -240,22 +231,15 @@ struct LanePlaces {
   OUTSIZE_BOTH static constexpr int straight(int base, int block, int part, int i) {
     return (base ^ (16 * ((i ^ (i >> 1) ^ part) & 1))) + (16 * block + i) * kColumns + part / 2 * 32;
   }
-  // Row g + 8h, columns 4t to 4t + 3.
-  OUTSIZE_BOTH static constexpr int left_base(int lane) { return SharedTile<kColumns>::place(lane / 4, 4 * (lane % 4)); }
-  OUTSIZE_BOTH static constexpr int left(int base, int block, int part, int h) {
-    return (base ^ (8 * h) ^ (16 * (part & 1))) + (16 * block + 8 * h) * kColumns + part / 2 * 32;
-  }
 
   static constexpr bool right() {
     for (int lane = 0; lane < 32; ++lane)
       for (int block = 0; block < 3; ++block)
         for (int part = 0; part < kColumns / 16; ++part) {
           const int g = lane / 4, t = lane % 4, row = 16 * block, column = 16 * part;
-          for (int j = 0; j < 2; ++j) {
+          for (int j = 0; j < 2; ++j)
             if (across(across_base(lane), block, part, j) != SharedTile<kColumns>::place(row + 2 * g + j, column + 4 * t))
               return false;
-            if (left(left_base(lane), block, part, j) != SharedTile<kColumns>::place(row + g + 8 * j, column + 4 * t)) return false;
-          }
           for (int i = 0; i < 4; ++i)
             if (straight(straight_base(lane), block, part, i) != SharedTile<kColumns>::place(row + 4 * t + i, column + 2 * g))
               return false;
@@ -267,96 +251,169 @@ static_assert(LanePlaces<32>::right() && LanePlaces<64>::right() && LanePlaces<9
 
 #if defined(__CUDACC__)
 
-// A part of the right factor, 16 × 16: of[j][i] is row 4t + i and column 2g + j, rounded.
-struct RightPart {
-  float of[2][4];
+// sums += left · right, 16 × 8 by 8 × 8.
+inline __device__ void multiply_part(float& sum0, float& sum1, float& sum2, float& sum3, float left0, float left1, float left2,
+                                     float left3, float right0, float right1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sum0), "+f"(sum1), "+f"(sum2), "+f"(sum3)
+      : "r"(__float_as_uint(left0)), "r"(__float_as_uint(left1)), "r"(__float_as_uint(left2)), "r"(__float_as_uint(left3)),
+        "r"(__float_as_uint(right0)), "r"(__float_as_uint(right1)));
+}
 
-  __device__ void round() {
+template <bool kRounded, int V>
+__device__ Vector<float, V> load_factor(const float* from) {
+  Vector<float, V> loaded = load<V>(from);
+  OUTSIZE_UNROLL
+  for (int i = 0; i < V; ++i) loaded.of[i] = kRounded ? loaded.of[i] : round_to_tf32(loaded.of[i]);
+  return loaded;
+}
+
+// Adds the part of depth 16 · inner: `left` has its columns as those from 16 · part on.
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+__device__ void multiply_depth(Warp warp, Fragment<kRows, kColumns>& sum, const Fragment<kRows, kInner>& left, int part,
+                               const Across<kStored, kRounded>& right, int inner) {
+  using Places = LanePlaces<kStored>;
+  const int base = Places::across_base(warp.lane());
+  OUTSIZE_UNROLL
+  for (int n = 0; n < kColumns / 16; ++n) {
     OUTSIZE_UNROLL
     for (int j = 0; j < 2; ++j) {
+      const Vector<float, 4> column = load_factor<kRounded, 4>(right.tile.at + Places::across(base, n, inner, j));
       OUTSIZE_UNROLL
-      for (int i = 0; i < 4; ++i) of[j][i] = round_to_tf32(of[j][i]);
+      for (int m = 0; m < kRows / 16; ++m) {
+        Vector<float, 4>&upper = sum.of[2 * m][n], &lower = sum.of[2 * m + 1][n];
+        const Vector<float, 4>&left_upper = left.of[2 * m][part], &left_lower = left.of[2 * m + 1][part];
+        OUTSIZE_UNROLL
+        for (int step = 0; step < 2; ++step)
+          multiply_part(upper.of[j], upper.of[2 + j], lower.of[j], lower.of[2 + j], left_upper.of[2 * step],
+                        left_lower.of[2 * step], left_upper.of[2 * step + 1], left_lower.of[2 * step + 1], column.of[2 * step],
+                        column.of[2 * step + 1]);
+      }
+    }
+  }
+}
+
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+__device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left,
+                         const Across<kStored, kRounded>& right) {
+  OUTSIZE_UNROLL
+  for (int inner = 0; inner < kInner / 16; ++inner) multiply_depth(warp, sum, left.rounded, inner, right, inner);
+}
+
+// Where a lane has its part of rows from 16 · m on and depth 8 · step, in the order of the instruction.
+template <int kRows, int kInner>
+__device__ float* place_of(Warp warp, const SharedFactor<kRows, kInner>& factor, int m, int step) {
+  return factor.at + ((m * (kInner / 8) + step) * 32 + warp.lane()) * 4;
+}
+
+template <int kRows, int kInner>
+__device__ void keep(Warp warp, const SharedFactor<kRows, kInner>& to, const Factor<kRows, kInner>& factor) {
+  OUTSIZE_UNROLL
+  for (int m = 0; m < kRows / 16; ++m) {
+    OUTSIZE_UNROLL
+    for (int step = 0; step < kInner / 8; ++step) {
+      const Vector<float, 4>&upper = factor.rounded.of[2 * m][step / 2], &lower = factor.rounded.of[2 * m + 1][step / 2];
+      const int c = step % 2 * 2;
+      store(place_of(warp, to, m, step), Vector<float, 4>{{upper.of[c], lower.of[c], upper.of[c + 1], lower.of[c + 1]}});
+    }
+  }
+}
+
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+__device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const SharedFactor<kRows, kInner>& left,
+                         const Across<kStored, kRounded>& right) {
+  OUTSIZE_UNROLL
+  for (int inner = 0; inner < kInner / 16; ++inner) {
+    Fragment<kRows, 16> part;
+    OUTSIZE_UNROLL
+    for (int m = 0; m < kRows / 16; ++m) {
+      OUTSIZE_UNROLL
+      for (int step = 0; step < 2; ++step) {
+        const Vector<float, 4> own = load<4>(place_of(warp, left, m, 2 * inner + step));
+        part.of[2 * m][0].of[2 * step] = own.of[0];
+        part.of[2 * m + 1][0].of[2 * step] = own.of[1];
+        part.of[2 * m][0].of[2 * step + 1] = own.of[2];
+        part.of[2 * m + 1][0].of[2 * step + 1] = own.of[3];
+      }
+    }
+    multiply_depth(warp, sum, part, 0, right, inner);
+  }
+}
+
+// of[n][m].of[c] is row 8m + 2t + c % 2 and column 16n + 2g + c / 2.
+template <int kRows, int kColumns>
+struct TurnedFragment {
+  Vector<float, 4> of[kColumns / 16][kRows / 8];
+
+  __device__ void clear() {
+    OUTSIZE_UNROLL
+    for (int n = 0; n < kColumns / 16; ++n) {
+      OUTSIZE_UNROLL
+      for (int m = 0; m < kRows / 8; ++m) of[n][m] = {};
+    }
+  }
+  // Multiplies each row by its own factor, or all by one.
+  __device__ void scale(Warp warp, const RowValues<kRows>& factors) {
+    const int t = warp.lane() % 4;
+    OUTSIZE_UNROLL
+    for (int m = 0; m < kRows / 8; ++m) {
+      const float even = __shfl_sync(0xFFFFFFFF, factors.of[m], 8 * t), odd = __shfl_sync(0xFFFFFFFF, factors.of[m], 8 * t + 4);
+      OUTSIZE_UNROLL
+      for (int n = 0; n < kColumns / 16; ++n) {
+        OUTSIZE_UNROLL
+        for (int c = 0; c < 4; ++c) of[n][m].of[c] *= c % 2 == 0 ? even : odd;
+      }
+    }
+  }
+  __device__ void scale(Warp, float factor) {
+    OUTSIZE_UNROLL
+    for (int n = 0; n < kColumns / 16; ++n) {
+      OUTSIZE_UNROLL
+      for (int m = 0; m < kRows / 8; ++m) {
+        OUTSIZE_UNROLL
+        for (int c = 0; c < 4; ++c) of[n][m].of[c] *= factor;
+      }
+    }
+  }
+  // Stores what lies in the first `rows` rows and `columns` columns, a multiple of 4, to rows that are `stride` floats apart.
+  __device__ void store_rows(Warp warp, float* to, std::int64_t stride, int rows, int columns) const {
+    const int g = warp.lane() / 4, t = warp.lane() % 4;
+    OUTSIZE_UNROLL
+    for (int m = 0; m < kRows / 8; ++m) {
+      OUTSIZE_UNROLL
+      for (int c = 0; c < 2; ++c) {
+        const int row = 8 * m + 2 * t + c;
+        OUTSIZE_UNROLL
+        for (int n = 0; n < kColumns / 16; ++n)
+          if (row < rows && 16 * n + 2 * g < columns)
+            store(to + row * stride + 16 * n + 2 * g, Vector<float, 2>{{of[n][m].of[c], of[n][m].of[2 + c]}});
+      }
     }
   }
 };
 
-// The part of rows 16 · inner and columns 16 · n of a right factor.
-template <int kStored, bool kRounded>
-__device__ RightPart load_right(Warp warp, const Straight<kStored, kRounded>& right, int inner, int n) {
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+__device__ void multiply(Warp warp, TurnedFragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left,
+                         const Straight<kStored, kRounded>& right) {
   using Places = LanePlaces<kStored>;
   const int base = Places::straight_base(warp.lane());
-  RightPart part;
-  OUTSIZE_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const Vector<float, 2> two = load<2>(right.tile.at + Places::straight(base, inner, n, i));
-    part.of[0][i] = two.of[0];
-    part.of[1][i] = two.of[1];
-  }
-  if constexpr (!kRounded) part.round();
-  return part;
-}
-template <int kStored, bool kRounded>
-__device__ RightPart load_right(Warp warp, const Across<kStored, kRounded>& right, int inner, int n) {
-  using Places = LanePlaces<kStored>;
-  const int base = Places::across_base(warp.lane());
-  RightPart part;
-  OUTSIZE_UNROLL
-  for (int j = 0; j < 2; ++j) {
-    const Vector<float, 4> four = load<4>(right.tile.at + Places::across(base, n, inner, j));
-    OUTSIZE_UNROLL
-    for (int i = 0; i < 4; ++i) part.of[j][i] = four.of[i];
-  }
-  if constexpr (!kRounded) part.round();
-  return part;
-}
-
-// sums += left · right for a part of 16 × 16 of each: `upper` and `lower` are what a lane holds of the left part's rows g and g +
-// 8, and the sums' likewise.
-inline __device__ void multiply_part(Vector<float, 4>& upper_sum, Vector<float, 4>& lower_sum, const Vector<float, 4>& upper,
-                                     const Vector<float, 4>& lower, const RightPart& right) {
-  OUTSIZE_UNROLL
-  for (int step = 0; step < 2; ++step) {
-    OUTSIZE_UNROLL
-    for (int j = 0; j < 2; ++j)
-      asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-          : "+f"(upper_sum.of[j]), "+f"(upper_sum.of[2 + j]), "+f"(lower_sum.of[j]), "+f"(lower_sum.of[2 + j])
-          : "r"(__float_as_uint(upper.of[2 * step])), "r"(__float_as_uint(lower.of[2 * step])),
-            "r"(__float_as_uint(upper.of[2 * step + 1])), "r"(__float_as_uint(lower.of[2 * step + 1])),
-            "r"(__float_as_uint(right.of[j][2 * step])), "r"(__float_as_uint(right.of[j][2 * step + 1])));
-  }
-}
-
-template <int kRows, int kColumns, int kInner, class Right>
-__device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left, const Right& right) {
   OUTSIZE_UNROLL
   for (int inner = 0; inner < kInner / 16; ++inner) {
     OUTSIZE_UNROLL
     for (int n = 0; n < kColumns / 16; ++n) {
-      const RightPart part = load_right(warp, right, inner, n);
       OUTSIZE_UNROLL
-      for (int m = 0; m < kRows / 16; ++m)
-        multiply_part(sum.of[2 * m][n], sum.of[2 * m + 1][n], left.rounded.of[2 * m][inner], left.rounded.of[2 * m + 1][inner],
-                      part);
-    }
-  }
-}
-
-template <int kRows, int kColumns, int kStored, class Right>
-__device__ void multiply(Warp warp, Fragment<kRows, kColumns>& sum, const SharedRows<kRows, kStored>& left, const Right& right) {
-  using Places = LanePlaces<kStored>;
-  const int base = Places::left_base(warp.lane());
-  const float* const from = left.tile.at + left.row * kStored;
-  OUTSIZE_UNROLL
-  for (int inner = 0; inner < kStored / 16; ++inner) {
-    Fragment<kRows, 16> factor;
-    OUTSIZE_UNROLL
-    for (int i = 0; i < factor.kHeldRows; ++i) factor.of[i][0] = load<4>(from + Places::left(base, i / 2, inner, i % 2));
-    OUTSIZE_UNROLL
-    for (int n = 0; n < kColumns / 16; ++n) {
-      const RightPart part = load_right(warp, right, inner, n);
-      OUTSIZE_UNROLL
-      for (int m = 0; m < kRows / 16; ++m)
-        multiply_part(sum.of[2 * m][n], sum.of[2 * m + 1][n], factor.of[2 * m][0], factor.of[2 * m + 1][0], part);
+      for (int j = 0; j < 2; ++j) {
+        // Rows 4t + j and 4t + 2 + j of the tile, columns 2g and 2g + 1.
+        const Vector<float, 2> first = load_factor<kRounded, 2>(right.tile.at + Places::straight(base, inner, n, j)),
+                               second = load_factor<kRounded, 2>(right.tile.at + Places::straight(base, inner, n, 2 + j));
+        OUTSIZE_UNROLL
+        for (int m = 0; m < kRows / 8; ++m) {
+          const Vector<float, 4>& own = left.rounded.of[m][inner];
+          Vector<float, 4>& to = sum.of[n][m];
+          multiply_part(to.of[0], to.of[1], to.of[2], to.of[3], first.of[0], first.of[1], second.of[0], second.of[1], own.of[j],
+                        own.of[2 + j]);
+        }
+      }
     }
   }
 }
@@ -419,41 +476,76 @@ float as_factor(float x) {
   }
   return nearest;
 }
-template <int kStored, bool kRounded>
-float right_element(const Straight<kStored, kRounded>& right, int inner, int column) {
-  return as_factor<kRounded>(right.tile(inner, column));
-}
-template <int kStored, bool kRounded>
-float right_element(const Across<kStored, kRounded>& right, int inner, int column) {
-  return as_factor<kRounded>(right.tile(column, inner));
-}
 template <int kRows, int kInner>
 float left_element(const Factor<kRows, kInner>& left, int row, int inner) {
   return left.rounded.of[row][inner / 4].of[inner % 4];
 }
-template <int kRows, int kStored>
-float left_element(const SharedRows<kRows, kStored>& left, int row, int inner) {
-  return as_factor<true>(left.tile(left.row + row, inner));
+template <int kRows, int kInner>
+float left_element(const SharedFactor<kRows, kInner>& left, int row, int inner) {
+  return left.at[row * kInner + inner];
+}
+template <int kRows, int kInner>
+void keep(Warp, const SharedFactor<kRows, kInner>& to, const Factor<kRows, kInner>& factor) {
+  for (int row = 0; row < kRows; ++row)
+    for (int inner = 0; inner < kInner; ++inner) to.at[row * kInner + inner] = left_element(factor, row, inner);
 }
 
-template <int kInner, int kRows, int kColumns, class Left, class Right>
-void multiply_matrices(Fragment<kRows, kColumns>& sum, const Left& left, const Right& right) {
+// sum[row][column] += left · right, where element (inner, column) of the right matrix is right(inner, column).
+template <int kRows, int kColumns, int kInner, class Left, class Right>
+void multiply_matrices(float (&sum)[kRows][kColumns], const Left& left, const Right& right) {
   for (int inner = 0; inner < kInner; ++inner) {
     float row_of_right[kColumns];
-    for (int n = 0; n < kColumns; ++n) row_of_right[n] = right_element(right, inner, n);
+    for (int n = 0; n < kColumns; ++n) row_of_right[n] = right(inner, n);
     for (int m = 0; m < kRows; ++m) {
       const float factor = left_element(left, m, inner);
-      for (int n = 0; n < kColumns; ++n) sum.of[m][n / 4].of[n % 4] += factor * row_of_right[n];
+      for (int n = 0; n < kColumns; ++n) sum[m][n] += factor * row_of_right[n];
     }
   }
 }
-template <int kRows, int kColumns, int kInner, class Right>
-void multiply(Warp, Fragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left, const Right& right) {
-  multiply_matrices<kInner>(sum, left, right);
+
+template <int kRows, int kColumns, class Left, int kStored, bool kRounded>
+void multiply_across(Fragment<kRows, kColumns>& sum, const Left& left, const Across<kStored, kRounded>& right, auto inner) {
+  float sums[kRows][kColumns];
+  std::memcpy(sums, sum.of, sizeof(sums));
+  multiply_matrices<kRows, kColumns, decltype(inner)::value>(
+      sums, left, [&](int row, int column) { return as_factor<kRounded>(right.tile(column, row)); });
+  std::memcpy(sum.of, sums, sizeof(sums));
 }
-template <int kRows, int kColumns, int kStored, class Right>
-void multiply(Warp, Fragment<kRows, kColumns>& sum, const SharedRows<kRows, kStored>& left, const Right& right) {
-  multiply_matrices<kStored>(sum, left, right);
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+void multiply(Warp, Fragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left, const Across<kStored, kRounded>& right) {
+  multiply_across(sum, left, right, std::integral_constant<int, kInner>());
+}
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+void multiply(Warp, Fragment<kRows, kColumns>& sum, const SharedFactor<kRows, kInner>& left,
+              const Across<kStored, kRounded>& right) {
+  multiply_across(sum, left, right, std::integral_constant<int, kInner>());
+}
+
+template <int kRows, int kColumns>
+struct TurnedFragment {
+  float of[kRows][kColumns];
+
+  void clear() { std::memset(of, 0, sizeof(of)); }
+  void scale(Warp, const RowValues<kRows>& factors) {
+    for (int row = 0; row < kRows; ++row)
+      for (float& element : of[row]) element *= factors.of[row];
+  }
+  void scale(Warp, float factor) {
+    for (int row = 0; row < kRows; ++row)
+      for (float& element : of[row]) element *= factor;
+  }
+  void store_rows(Warp, float* to, std::int64_t stride, int rows, int columns) const {
+    for (int row = 0; row < kRows && row < rows; ++row)
+      for (int column = 0; column < kColumns && column < columns; column += 2)
+        store(to + row * stride + column, Vector<float, 2>{{of[row][column], of[row][column + 1]}});
+  }
+};
+
+template <int kRows, int kColumns, int kInner, int kStored, bool kRounded>
+void multiply(Warp, TurnedFragment<kRows, kColumns>& sum, const Factor<kRows, kInner>& left,
+              const Straight<kStored, kRounded>& right) {
+  multiply_matrices<kRows, kColumns, kInner>(sum.of, left,
+                                             [&](int row, int column) { return as_factor<kRounded>(right.tile(row, column)); });
 }
 
 template <int kRows>
