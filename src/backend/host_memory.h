@@ -89,7 +89,8 @@ class HostBackend : public Backend {
   void upload(Tier tier, std::span<const std::byte> from, std::byte* to) final;
   void download(Tier tier, const std::byte* from, std::span<std::byte> to) const final;
 
-  double seconds(const std::function<void()>& body) final;
+  double seconds(Lane lane, const std::function<void()>& body) override;
+  std::int64_t cache_bytes() const override;
 
  private:
   std::string name_;

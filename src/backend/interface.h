@@ -72,8 +72,10 @@ class Backend : public Target {
   // Whether the host's processor may read and write the tier's memory by its address.
   virtual bool addressable(Tier) const { return true; }
 
-  // How long the work takes that `body` gives the compute lane.
-  virtual double seconds(const std::function<void()>& body) = 0;
+  // How long the work takes that `body` puts into a lane of the device, from when what was in that lane before is done.
+  virtual double seconds(Lane lane, const std::function<void()>& body) = 0;
+  // The largest cache between the device's processors and its memory.
+  virtual std::int64_t cache_bytes() const = 0;
 
   // The device that plans are made for where none is named.
   virtual Device device() { return devices().front(); }

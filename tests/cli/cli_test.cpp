@@ -701,6 +701,10 @@ TEST_F(Cli, DevicesAreMeasuredAndListed) {
     if (row["name"] == "v100-pcie-16") {
       EXPECT_EQ(row["link_out"], 12.2e9);
       EXPECT_EQ(row["full_duplex"], false);
+      EXPECT_EQ(row["tf32_flops"], 0);
+    } else if (row["name"] == "a100-40") {
+      EXPECT_EQ(row["flops"], 19.5e12);
+      EXPECT_EQ(row["tf32_flops"], 156e12);
     }
   // The table lines up: its last column ends where its title does.
   std::istringstream lines(run("devices").out);
@@ -726,6 +730,13 @@ TEST_F(Cli, PlansForDevicesThatAreNotHere) {
     EXPECT_EQ(object["budget_bytes"].get<std::int64_t>(), gibibytes << 30);
   }
   EXPECT_EQ(json("plan " + kModel + " --device rtx3090 --memory 1GiB")["budget_bytes"], 1 << 30);
+  // Cards that multiply faster in TF32 are planned for so, unless strict f32 is asked for.
+  const auto step = [&](const std::string& flags) {
+    return json("plan vgg16 --batch 64 --planner keep --device " + flags)["step_s"].get<double>();
+  };
+  EXPECT_GT(step("h200 --precision f32"), 2 * step("h200"));
+  EXPECT_EQ(step("h200 --precision tf32"), step("h200"));
+  EXPECT_EQ(step("titan-rtx --precision f32"), step("titan-rtx"));
 }
 
 TEST_F(Cli, HelpEndsWithExamplesThatWork) {

@@ -87,7 +87,8 @@ class Faulty final : public Backend {
   }
   void upload(Tier tier, std::span<const std::byte> from, std::byte* to) override { inner_->upload(tier, from, to); }
   void download(Tier tier, const std::byte* from, std::span<std::byte> to) const override { inner_->download(tier, from, to); }
-  double seconds(const std::function<void()>& body) override { return inner_->seconds(body); }
+  double seconds(Lane lane, const std::function<void()>& body) override { return inner_->seconds(lane, body); }
+  std::int64_t cache_bytes() const override { return inner_->cache_bytes(); }
 
   void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) override {
     if ((fault == Fault::copy_in && lane == Lane::copy_in) || (fault == Fault::copy_out && lane == Lane::copy_out))

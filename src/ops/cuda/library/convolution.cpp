@@ -442,6 +442,15 @@ Found find_plans(const ConvolutionSignature& signature) {
 
 }  // namespace
 
+std::string cudnn_name() {
+  try {
+    const auto version = static_cast<std::int64_t>(cudnn().version());
+    return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  } catch (const UserError&) {
+    return "no cuDNN";
+  }
+}
+
 const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature, std::string* why) {
   check(signature);
   // Never destroyed: the library may have ended before.

@@ -11,6 +11,9 @@
 // Convolutions as cuDNN is told of them: packed maps with their channels last, plain weights, f32.
 namespace outsize {
 
+// "cuDNN 9.19.0", or "no cuDNN" where none that does can be loaded.
+std::string cudnn_name();
+
 enum class ConvolutionPass : std::uint8_t { forward, data, weights };
 
 // y[n, o, p] = Σ w[o, c, t] · x[n, c, p · stride − before + t · dilation], or the gradient of that with respect to x or w. What a
