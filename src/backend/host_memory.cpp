@@ -213,8 +213,11 @@ std::int64_t last_other_byte(const std::byte* memory, std::int64_t bytes, std::b
   return bytes - 1;
 }
 
-HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads)
-    : name_(kernels.backend), storage_(storage), threads_(threads), kernels_(std::move(kernels), storage) {}
+HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads, AlternativesTable alternatives)
+    : name_(kernels.backend),
+      storage_(storage),
+      threads_(threads),
+      kernels_(std::move(kernels), storage, std::move(alternatives)) {}
 
 std::byte* HostBackend::allocate(Tier tier, std::int64_t bytes) {
   OUTSIZE_CHECK(tier != Tier::disk);

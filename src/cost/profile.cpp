@@ -185,6 +185,10 @@ std::string signature(const Call& call) {
   return text;
 }
 
+std::string signature(const Call& call, std::string_view kernel) {
+  return kernel.empty() ? signature(call) : fmt::format("{} by {}", signature(call), kernel);
+}
+
 double flops_of(const Device& device, const Call& call) {
   if (device.tf32_flops == 0) return device.flops;
   bool reads = false, writes = false;
@@ -205,6 +209,12 @@ double Profile::seconds_of(const Call& call) const {
   if (scale.empty()) return roofline;
   const auto found = scale.find(std::string(call.site.op.def->kind()));
   return found == scale.end() ? roofline : roofline * found->second.ratio;
+}
+
+double Profile::seconds_of(const Call& call, std::string_view kernel) const {
+  if (!kernel.empty())
+    if (const auto found = seconds.find(signature(call, kernel)); found != seconds.end()) return found->second;
+  return seconds_of(call);
 }
 
 std::optional<Scale> scale_of(std::span<const MeasuredOp> ops) {

@@ -15,6 +15,8 @@ namespace outsize {
 
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.
 std::string signature(const Call& call);
+// The same where the kernel of that name computes it, "… by NAME"; without a name, the target's first.
+std::string signature(const Call& call, std::string_view kernel);
 
 // Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device, times the scale of
 // the kind of op.
@@ -25,6 +27,8 @@ struct Profile {
   std::unordered_set<std::string> disturbed;        // signatures whose seconds something else that ran may have lengthened
 
   double seconds_of(const Call& call) const;
+  // The same where the kernel of that name computes it; where that was not measured, what the target's first one takes.
+  double seconds_of(const Call& call, std::string_view kernel) const;
 };
 
 // What products reach of a card's TF32 rate, which its tensor cores have only while nothing makes them wait: of 495 TFLOP/s of an

@@ -27,7 +27,7 @@ double duration(const Graph& graph, const Program& program, const Profile& profi
     case Action::kernel:
       if (instruction.lane == Lane::host && !device.is_host())
         return device.launch_seconds + touched_bytes(graph, program, instruction) / device.host_bandwidth;
-      return profile.seconds_of(call_of(graph, program, instruction));
+      return profile.seconds_of(call_of(graph, program, instruction), program.kernel_of(instruction.op));
     case Action::copy_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_out;
     case Action::copy_in: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_in;
     case Action::disk_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.disk_out;

@@ -148,7 +148,8 @@ class Measuring {
   // Nothing where it cannot be run here.
   std::optional<Timing> time(const Candidate& candidate, const MeasureOptions& options) {
     const Call call = call_of(graph_, program_, *candidate.instruction);
-    const std::shared_ptr<const Kernel> kernel = backend_.kernel(call);
+    const std::shared_ptr<const Kernel> kernel =
+        backend_.kernel(call, Lane::compute, program_.kernel_of(candidate.instruction->op));
     const std::int64_t needed = align_up(candidate.bytes + kernel->workspace_bytes(), kAlignment);
     // Of an op that is over in microseconds it matters that its code, too, is where a step has it: used a moment ago, since most
     // ops share theirs with others. It runs on other operands first.
@@ -222,10 +223,11 @@ class Measuring {
   void add(const Profile& profile, const Instruction& instruction, const CacheModel& cache,
            std::map<std::string, Candidate>& found) const {
     const Call call = call_of(graph_, program_, instruction);
-    std::string key = signature(call);
+    const std::string_view kernel = program_.kernel_of(instruction.op);
+    std::string key = signature(call, kernel);
     if (profile.seconds.contains(key) && !profile.disturbed.contains(key)) return;
     Candidate& candidate = found[key];
-    candidate.estimate += profile.seconds_of(call);
+    candidate.estimate += profile.seconds_of(call, kernel);
     if (candidate.instruction != nullptr) return;
     candidate.instruction = &instruction;
     candidate.signature = std::move(key);
@@ -309,7 +311,7 @@ void for_each_signature(const Device& device, const Graph& graph, const Program&
   for (const Instruction& instruction : program.instructions) {
     if (!runs_on(device, instruction)) continue;
     const Call call = call_of(graph, program, instruction);
-    const auto [key, is_new] = seen.insert(signature(call));
+    const auto [key, is_new] = seen.insert(signature(call, program.kernel_of(instruction.op)));
     if (is_new) body(*key, call);
   }
 }

@@ -249,6 +249,18 @@ TEST_F(Cli, ResumesByThePlansOfTheCheckpoint) {
   EXPECT_EQ(Json::parse(exchanged.out)["planner"], "somebody");
   EXPECT_EQ(Json::parse(exchanged.out)["params_sha256"], whole["params_sha256"]);
 
+  // A kernel that is not there any more is no reason to give up the plan.
+  const std::size_t first_run = plan.find("run ") + 4;
+  const std::string op = plan.substr(first_run, plan.find('\n', first_run) - first_run);
+  const std::size_t after_head = plan.find('\n') + 1;
+  const Result gone = resume_with(plan.substr(0, after_head) + "kernel " + op + " nonsense\n" + plan.substr(after_head), again);
+  ASSERT_EQ(gone.status, 0) << gone.err;
+  EXPECT_NE(gone.err.find("op " + op + ": backend cpu has no kernel 'nonsense' for it here; it has "), std::string::npos)
+      << gone.err;
+  EXPECT_NE(gone.err.find("; its kernels are chosen anew, and results may differ in the last bits"), std::string::npos) << gone.err;
+  EXPECT_EQ(Json::parse(gone.out)["planner"], "somebody");
+  EXPECT_EQ(Json::parse(gone.out)["params_sha256"], whole["params_sha256"]);
+
   const Result unfit = resume_with("plan resnet18 by somebody\nrun nothing\n", again);
   ASSERT_EQ(unfit.status, 0) << unfit.err;
   EXPECT_NE(unfit.err.find("the checkpoint's plan of whole [4, 3, 32, 32]:2: "), std::string::npos) << unfit.err;

@@ -102,6 +102,9 @@ class Errors : public testing::TestWithParam<Case> {
     write("cuts_outside.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 8] ops=[conv]\nrest\n");
     write("cuts_twice.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 4] ops=[conv]\nrest\n");
     write("wide.graph", replaced(good, "f32[2, 3, 8, 8]", "f32[2, 3, 2000, 2000]"));
+    write("kernel.plan", "plan tiny by hand\nkernel conv warp\nrest\n");
+    write("kernel_twice.plan", "plan tiny by hand\nkernel conv a\nkernel conv b\nrest\n");
+    write("kernel_word.plan", "plan tiny by hand\nkernel conv a always\nrest\n");
     write("rest.plan", "plan tiny by hand\nrest\n");
     write("many_tiles.plan", "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2000, 2000] ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
@@ -335,6 +338,11 @@ const Case kCases[]{
     {"graph_with_batch", "train good.graph --batch 3", 2, "--batch: applies to models of the zoo"},
 
     {"plan_not_there", "train good.graph --plan absent.plan", 2, "absent.plan: cannot be opened"},
+    {"plan_kernel", "train good.graph --backend cpu --plan kernel.plan", 2,
+     "kernel.plan: op conv: backend cpu has no kernel 'warp' for it here; it has "},
+    {"plan_kernel_twice", "train good.graph --plan kernel_twice.plan", 2, "kernel_twice.plan:3: op conv has a kernel already"},
+    {"plan_kernel_word", "train good.graph --plan kernel_word.plan", 2,
+     "kernel_word.plan:2: expected 'rounding' or nothing after the kernel's name, found 'always'"},
     {"plan_empty", "train good.graph --plan empty.plan", 2, "empty.plan: the plan is empty"},
     {"plan_unknown_op", "train good.graph --plan unknown_op.plan", 2, "unknown_op.plan:2: "},
     {"plan_unknown_value", "train good.graph --plan unknown_value.plan", 2, "unknown_value.plan:3: "},

@@ -98,8 +98,9 @@ class Faulty final : public Backend {
 
   // Faults of kernels are those of `add`.
   using Backend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
-    auto inner = inner_->kernel(call, lane);
+  std::vector<Alternative> alternatives(const Call& call) override { return inner_->alternatives(call); }
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view chosen) override {
+    auto inner = inner_->kernel(call, lane, chosen);
     if (call.site.op.def->kind() != "add") return inner;
     return std::make_shared<FaultyKernel>(inner, *this, stored_bytes(storage(), call.site.out(0), call.boxes.out[0].shape()));
   }

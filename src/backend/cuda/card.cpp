@@ -47,7 +47,10 @@ std::string driver_version() {
 class Card final : public Backend {
  public:
   Card(int threads, bool tf32)
-      : threads_(threads), tf32_(tf32), kernels_(cuda_kernels(tf32), storage()), host_kernels_(cpu_kernels(), cpu_storage()) {
+      : threads_(threads),
+        tf32_(tf32),
+        kernels_(cuda_kernels(tf32), storage(), cuda_alternatives(tf32)),
+        host_kernels_(cpu_kernels(), cpu_storage(), cpu_alternatives()) {
     expect_card(cudaSetDevice(0), "it was opened");
     expect_card(cudaFree(nullptr), "it was opened");
     expect_card(cudaGetDeviceProperties(&properties_, 0), "it was described");
@@ -85,10 +88,11 @@ class Card final : public Backend {
   }
 
   using Backend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
-    expect_f32(call, name());
-    return lane == Lane::host ? host_kernels_.get(call) : kernels_.get(call);
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view name) override {
+    expect_f32(call, this->name());
+    return lane == Lane::host ? host_kernels_.get(call, name) : kernels_.get(call, name);
   }
+  std::vector<Alternative> alternatives(const Call& call) override { return kernels_.alternatives(call); }
   void release_kernels() override {
     kernels_.release_unused();
     host_kernels_.release_unused();
