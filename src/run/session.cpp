@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "backend/described.h"
 #include "base/bytes.h"
 #include "base/say.h"
 #include "cost/devices.h"
@@ -116,7 +117,8 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
       task.machine.threads > 0 ? task.machine.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   session.on_this_machine = plan.device.empty() || find_device(plan.device).name == devices().front().name;
   std::string backend = task.machine.backend;
-  // A described device is planned for with the kernels of cpu: the plan is the same wherever it is made.
+  // A described device is planned for with the kernels of cpu, but for convolutions where cuDNN plans them for it: the plan is the
+  // same wherever it is made with the same cuDNN, or without one.
   if (backend.empty()) backend = dtype == DType::f64 ? "reference" : plan.device.empty() ? backend_names().front() : "cpu";
   const bool has_tf32 = session.on_this_machine ? backend == "cuda" : find_device(plan.device).tf32_flops > 0;
   if (task.model.precision == "tf32" && !has_tf32) {
@@ -128,6 +130,8 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
   session.advice_seconds = plan.advice_seconds;
+  if (!session.on_this_machine && backend == "cpu")
+    session.described = describe_card(*session.backend, find_device(plan.device).name, session.precision == "tf32");
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
@@ -162,7 +166,7 @@ std::string Session::describe() const {
 }
 
 Prepared prepare_keep(Session& session) {
-  Prepared keep = prepare(session.training.graph, *session.backend, session.profile,
+  Prepared keep = prepare(session.training.graph, session.target(), session.profile,
                           {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}})
                       .take();
   refine(session, keep);
@@ -257,7 +261,7 @@ PrepareOptions resolve_for_device(Session& session, const PlanningRequest& reque
 Refused advised(Session& session, const Task& task, const PrepareOptions& options, const Refusal& refusal) {
   AdviceRequest request{.step = session.training,
                         .others = session.others,
-                        .target = *session.backend,
+                        .target = session.target(),
                         .profile = session.profile,
                         .options = options,
                         .seconds = session.advice_seconds};

@@ -685,6 +685,33 @@ std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool 
   return convolution ? convolution->signatures(false, false, tf32) : std::vector<ConvolutionSignature>{};
 }
 
+#if defined(__CUDACC__)
+std::optional<Alternative> described_convolution(const Call& call, bool tf32, const std::string& description) {
+  if (!call.site.op.def->kind().starts_with("conv")) return std::nullopt;
+  const std::optional<LibraryConvolution> convolution = library_convolution(call);
+  if (!convolution) return std::nullopt;
+  constexpr int kFew = 10;  // as many as are tried on a card
+  // Never destroyed: the library may have ended before.
+  static auto& known = *new std::map<std::string, std::optional<PlannedConvolution>>();
+  Alternative found;
+  for (const ConvolutionSignature& signature : convolution->signatures(false, false, tf32)) {
+    const auto [at, is_new] = known.try_emplace(description + to_string(signature));
+    if (is_new) {
+      const std::int64_t most = workspace_limit(signature);
+      for (const PlannedConvolution& plan : planned_convolutions(signature, description, kFew)) {
+        const bool fits = plan.workspace_bytes <= most, had = at->second && at->second->workspace_bytes <= most;
+        if (!had && (fits || !at->second || plan.workspace_bytes < at->second->workspace_bytes)) at->second = plan;
+      }
+    }
+    if (!at->second) return std::nullopt;
+    if (found.name.empty()) found.name = at->second->name;
+    found.workspace_bytes = std::max(found.workspace_bytes, at->second->workspace_bytes);
+  }
+  found.workspace_bytes += convolution->shared_at();
+  return found;
+}
+#endif
+
 std::int64_t& most_elements() {
   static std::int64_t most = (std::int64_t{1} << 31) - 1;
   return most;

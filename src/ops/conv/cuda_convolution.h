@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "ops/alternatives.h"
 #include "ops/cuda/library/convolution.h"
 #include "ops/cuda/support.h"
@@ -8,6 +10,12 @@ namespace outsize {
 
 // Which kernel a convolution gets that both block programs and cuDNN have: the faster one on the card, or one of them in any case.
 enum class ConvolutionChoice : std::uint8_t { fastest, own, library };
+
+namespace card {
+// What cuDNN plans for a call on a card that is only described, in its JSON: name and workspace; nothing for a call that is no
+// convolution of the library's, or that it has no plan for. It needs neither card nor driver, and is worked out once a process.
+std::optional<Alternative> described_convolution(const Call& call, bool tf32, const std::string& description);
+}  // namespace card
 
 // Of the kernels for the card that are made from then on. Benchmarks set it.
 namespace card {
