@@ -18,10 +18,23 @@ const char* duplex(bool full) { return full ? "full" : "half"; }
 
 std::string gigabytes(double rate) { return fmt::format("{:.1f} GB/s", rate / 1e9); }
 
+// "67 TFLOP/s in f32, 495 in tf32"
+std::string arithmetic_of(const Device& device) {
+  const std::string f32 = fmt::format("{:.0f} TFLOP/s in f32", device.flops / 1e12);
+  return device.tf32_flops > 0 ? fmt::format("{}, {:.0f} in tf32", f32, device.tf32_flops / 1e12) : f32;
+}
+
 nlohmann::ordered_json to_json(const Device& device) {
-  return {{"name", device.name},       {"memory_bytes", device.memory_bytes}, {"host_bytes", device.host_bytes},
-          {"flops", device.flops},     {"bandwidth", device.bandwidth},       {"link_out", device.link_out},
-          {"link_in", device.link_in}, {"full_duplex", device.full_duplex},   {"disk_out", device.disk_out},
+  return {{"name", device.name},
+          {"memory_bytes", device.memory_bytes},
+          {"host_bytes", device.host_bytes},
+          {"flops", device.flops},
+          {"tf32_flops", device.tf32_flops},
+          {"bandwidth", device.bandwidth},
+          {"link_out", device.link_out},
+          {"link_in", device.link_in},
+          {"full_duplex", device.full_duplex},
+          {"disk_out", device.disk_out},
           {"disk_in", device.disk_in}};
 }
 
@@ -65,17 +78,19 @@ void print_here(const ThisMachine& here, const std::string& spill) {
   else
     summary.row("disk", "not measured; --spill DIR does");
   if (here.card)
-    summary.row("card", fmt::format("{}, {}, {:.0f} TFLOP/s in tf32, memory {}, link {} in, {} out", here.card->name,
-                                    format_bytes(here.card->memory_bytes), here.card->flops / 1e12, gigabytes(here.card->bandwidth),
-                                    gigabytes(here.card->link_in), gigabytes(here.card->link_out)));
+    summary.row("card",
+                fmt::format("{}, {}, {}, memory {}, link {} in, {} out: {} duplex", here.card->name,
+                            format_bytes(here.card->memory_bytes), arithmetic_of(*here.card), gigabytes(here.card->bandwidth),
+                            gigabytes(here.card->link_in), gigabytes(here.card->link_out), duplex(here.card->full_duplex)));
   summary.print();
 }
 
 void print_descriptions() {
-  Table table({"--device", "memory", "host memory", "link GB/s", "duplex", "f32 TFLOP/s", "memory GB/s"});
+  Table table({"--device", "memory", "host memory", "link GB/s", "duplex", "f32 TFLOP/s", "tf32 TFLOP/s", "memory GB/s"});
   for (const Device& device : list_devices())
     table.row({device.name, format_bytes(device.memory_bytes), format_bytes(device.host_bytes),
                fmt::format("{:.1f}", device.link_out / 1e9), duplex(device.full_duplex), fmt::format("{:.2f}", device.flops / 1e12),
+               device.tf32_flops > 0 ? fmt::format("{:.0f}", device.tf32_flops / 1e12) : "-",
                fmt::format("{:.0f}", device.bandwidth / 1e9)});
   table.print();
 }

@@ -119,7 +119,7 @@ void add_model_flags(CLI::App& command, ModelRequest& flags) {
             flags.precision = text;
             if (text == "f64") flags.zoo_only.push_back("--precision");
           },
-          "of parameters and activations; tf32: f32 whose products a card makes of rounded factors [a card: tf32, else f32]")
+          "of parameters and activations; tf32: f32 whose products a card makes of rounded factors [a card that does so faster: tf32, else f32]")
       ->type_name("f32|tf32|f64");
 }
 
@@ -143,7 +143,7 @@ void add_plan_flags(CLI::App& command, PlanningRequest& flags) {
       .add_option(
           "--profile", flags.profile,
           "what ops take: `measured` times those first that never were, or only while something else ran; `fresh` times all "
-          "anew; `roofline` estimates [estimates, but for ops that were measured here before]")
+          "anew; `roofline` estimates [estimates, but for ops that were measured here before; on a card: measured]")
       ->type_name("measured|fresh|roofline|FILE");
   add_number(command, "--advice", flags.advice_seconds, 0,
              "seconds in which a refusal looks for a budget, and for planners, that would do [2]");

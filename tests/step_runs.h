@@ -73,6 +73,7 @@ inline Outcome train(const StepGraph& training, const Plan& plan, Backend& backe
   LowerOptions options;
   options.storage = backend.storage();
   options.workspace = [&](const Call& call) { return backend.kernel(call)->workspace_bytes(); };
+  options.chosen_workspace = [&](const Call& call, std::string_view name) { return backend.workspace_bytes(call, name); };
   options.loops = loops;
   options.takeovers = takeovers;
   options.canary_bytes = canary_bytes;

@@ -66,7 +66,8 @@ def model_arguments(answers, model, size):
 def compare(answers, task):
     model, device, size = task
     name, memory, host = DEVICES[device]
-    where = ["--device", name, "--profile", "roofline", "--memory", memory, "--host-memory", host]
+    # In f32, as on the other card: the text says nothing of TF32.
+    where = ["--device", name, "--profile", "roofline", "--precision", "f32", "--memory", memory, "--host-memory", host]
     rows = answers.ask("compare", *model_arguments(answers, model, size), *where, "--planners", ",".join(PLANNERS.values()))["rows"]
     return {row["planner"]: row for row in rows}
 

@@ -12,6 +12,8 @@ struct Device {
   std::int64_t memory_bytes = 0;
   std::int64_t host_bytes = 0;
   double flops = 1e11;
+  // Of products whose factors are rounded to TF32, at the card's best; 0: it multiplies them no faster than others.
+  double tf32_flops = 0;
   double bandwidth = 2e10;  // device memory, read and written
   double link_out = 1e10;   // device → host
   double link_in = 1e10;    // host → device
@@ -23,6 +25,7 @@ struct Device {
   // How many times longer a kernel takes while a copy runs beside it, and a copy beside a kernel; 1: they share nothing.
   double kernel_overlap = 1;
   double copy_overlap = 1;
+  double link_overlap = 1;  // the same of a copy while another runs the other way, of a link in full duplex
 
   // Whether its memory is the host's own, and the same processors work in both.
   bool is_host() const { return host_bandwidth == 0; }

@@ -216,8 +216,11 @@ std::int64_t last_other_byte(const std::byte* memory, std::int64_t bytes, std::b
   return bytes - 1;
 }
 
-HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads)
-    : name_(kernels.backend), storage_(storage), threads_(threads), kernels_(std::move(kernels), storage) {}
+HostBackend::HostBackend(KernelTable kernels, StorageRule storage, int threads, AlternativesTable alternatives)
+    : name_(kernels.backend),
+      storage_(storage),
+      threads_(threads),
+      kernels_(std::move(kernels), storage, std::move(alternatives)) {}
 
 // Otherwise the first kernel of the lane starts threads of its own in the middle of a step.
 void HostBackend::enter(Lane lane) {
@@ -289,10 +292,24 @@ void HostBackend::download(Tier, const std::byte* from, std::span<std::byte> to)
   if (!to.empty()) std::memcpy(to.data(), from, to.size());
 }
 
-double HostBackend::seconds(const std::function<void()>& body) {
+double HostBackend::seconds(Lane, const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
   body();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Of the largest cache that a processor reaches, or a usual one where the system does not say; at most what there is time to fill.
+// The C library is not asked: of some processors it takes the caches of all dies for one, ten times the size.
+std::int64_t HostBackend::cache_bytes() const {
+  constexpr std::int64_t kUsual = std::int64_t{32} << 20, kMost = std::int64_t{128} << 20;
+  std::int64_t largest = 0;
+  for (int index = 0;; ++index) {
+    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));  // "32768K"
+    std::int64_t kibibytes = 0;
+    if (!(file >> kibibytes)) break;
+    largest = std::max(largest, kibibytes << 10);
+  }
+  return largest > 0 ? std::min(largest, kMost) : kUsual;
 }
 
 void HostBackend::zero(Lane, std::byte* memory, std::int64_t bytes) {

@@ -65,14 +65,17 @@ std::int64_t last_other_byte(const std::byte* memory, std::int64_t bytes, std::b
 // threads; the other lanes have one thread each, their own.
 class HostBackend : public Backend {
  public:
-  HostBackend(KernelTable kernels, StorageRule storage, int threads);
+  HostBackend(KernelTable kernels, StorageRule storage, int threads, AlternativesTable alternatives = {});
 
   std::string_view name() const final { return name_; }
   StorageRule storage() const final { return storage_; }
   std::int64_t free_bytes() const final { return std::max<std::int64_t>(available_bytes() - kMostOutside, 0); }
   int threads() const final { return threads_; }
   using Backend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane) override { return kernels_.get(call); }
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane, std::string_view name) override { return kernels_.get(call, name); }
+  std::vector<Alternative> alternatives(const Call& call) override {
+    return takes(call) ? kernels_.alternatives(call) : std::vector<Alternative>{};
+  }
   void release_kernels() override;
 
   void enter(Lane lane) final;
@@ -91,7 +94,8 @@ class HostBackend : public Backend {
   void upload(Tier tier, std::span<const std::byte> from, std::byte* to) final;
   void download(Tier tier, const std::byte* from, std::span<std::byte> to) const final;
 
-  double seconds(const std::function<void()>& body) final;
+  double seconds(Lane lane, const std::function<void()>& body) override;
+  std::int64_t cache_bytes() const override;
 
  private:
   void start_threads();

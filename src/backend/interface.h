@@ -38,11 +38,16 @@ class Backend : public Target {
     return std::ranges::all_of(call.boxes.in, small) && std::ranges::all_of(call.boxes.out, small);
   }
 
-  std::int64_t workspace_bytes(const Call& call) final { return takes(call) ? kernel(call)->workspace_bytes() : 0; }
+  using Target::workspace_bytes;
+  std::int64_t workspace_bytes(const Call& call, std::string_view name) final {
+    return takes(call) ? kernel(call, Lane::compute, name)->workspace_bytes() : 0;
+  }
 
   // The prepared kernel of a call for a lane; calls of the same signature share one. Used at plan time (its workspace) and before
-  // the first step, never in a step.
-  virtual std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) = 0;
+  // the first step, never in a step. `name` is that of one of its alternatives; empty: the first. Throws UserError where there is
+  // none of that name.
+  virtual std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view name) = 0;
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) { return kernel(call, lane, {}); }
   std::shared_ptr<const Kernel> kernel(const Call& call) { return kernel(call, Lane::compute); }
   // Forgets the kernels that nobody holds any more, and gives what memory the process does not use back to the system.
   virtual void release_kernels() = 0;
@@ -75,8 +80,10 @@ class Backend : public Target {
   // Whether the host's processor may read and write the tier's memory by its address.
   virtual bool addressable(Tier) const { return true; }
 
-  // How long the work takes that `body` gives the compute lane.
-  virtual double seconds(const std::function<void()>& body) = 0;
+  // How long the work takes that `body` puts into a lane of the device, from when what was in that lane before is done.
+  virtual double seconds(Lane lane, const std::function<void()>& body) = 0;
+  // The largest cache between the device's processors and its memory.
+  virtual std::int64_t cache_bytes() const = 0;
 
   // The device that plans are made for where none is named.
   virtual Device device() { return devices().front(); }

@@ -63,17 +63,13 @@ std::string key_of(const Call& call) {
 
 // A kernel with a graph of its own that holds only its op: kernels keep references to the site they were prepared for.
 struct OwnedKernel {
-  Graph graph;
+  std::shared_ptr<const Graph> graph;
   std::unique_ptr<Kernel> kernel;
 };
 
-}  // namespace
-
-std::shared_ptr<const Kernel> KernelCache::get(const Call& call) {
-  std::string key = key_of(call);
-  if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
-
-  const auto owned = std::make_shared<OwnedKernel>();
+// A graph with nothing but a call's op, which is its op 0.
+std::shared_ptr<const Graph> graph_alone(const Call& call) {
+  const auto graph = std::make_shared<Graph>();
   const Op& op = call.site.op;
   std::map<ValueId, ValueId> copies;
   std::vector<ValueId> inputs;
@@ -81,20 +77,64 @@ std::shared_ptr<const Kernel> KernelCache::get(const Call& call) {
     const auto [copy, is_new] = copies.try_emplace(id);
     if (is_new) {
       const Value& value = call.site.graph.value(id);
-      copy->second = owned->graph.add_value(value.name, value.type, value.role, value.init);
+      copy->second = graph->add_value(value.name, value.type, value.role, value.init);
     }
     inputs.push_back(copy->second);
   }
   std::vector<std::string> output_names;
   for (ValueId id : op.outputs) output_names.push_back(call.site.graph.value(id).name);
-  const OpId copied = owned->graph.add_op(op.name, *op.def, inputs, op.attributes, output_names, op.phase);
-  const OpSite site{owned->graph, owned->graph.op(copied)};
-  for (int i = 0; i < site.outputs(); ++i) OUTSIZE_CHECK(site.out(i) == call.site.out(i));
+  graph->add_op(op.name, *op.def, inputs, op.attributes, output_names, op.phase);
+  return graph;
+}
 
-  owned->kernel = table_.prepare(Call{site, call.boxes, call.owned}, storage_);
+}  // namespace
+
+std::shared_ptr<const Kernel> KernelCache::get(const Call& call, std::string_view name) {
+  std::string key = key_of(call);
+  if (!name.empty()) key.append(1, '\0').append(name);
+  if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
+
+  const auto owned = std::make_shared<OwnedKernel>();
+  owned->graph = graph_alone(call);
+  const OpSite site{*owned->graph, owned->graph->op(OpId(0))};
+  for (int i = 0; i < site.outputs(); ++i) OUTSIZE_CHECK(site.out(i) == call.site.out(i));
+  const Call alone{site, call.boxes, call.owned};
+  const AlternativesFactory several = name.empty() ? nullptr : alternatives_.find(site.op.def->kind());
+  if (several) {
+    std::string names;
+    for (PreparedAlternative& one : several(alone, storage_)) {
+      names += (names.empty() ? "" : ", ") + one.kernel->name();
+      if (one.kernel->name() == name) owned->kernel = std::move(one.kernel);
+    }
+    if (!owned->kernel) refuse(call, name, names);
+  } else {
+    owned->kernel = table_.prepare(alone, storage_);
+    if (!name.empty() && owned->kernel->name() != name) refuse(call, name, owned->kernel->name());
+  }
   std::shared_ptr<const Kernel> kernel(owned, owned->kernel.get());
   kernels_.emplace(std::move(key), kernel);
   return kernel;
+}
+
+void KernelCache::refuse(const Call& call, std::string_view name, const std::string& names) const {
+  user_error("op {}: backend {} has no kernel '{}' for it here; it has {}", call.site.op.name, table_.backend, name, names);
+}
+
+const std::vector<Alternative>& KernelCache::alternatives(const Call& call) {
+  const auto [at, is_new] = listed_.try_emplace(key_of(call));
+  if (!is_new) return at->second;
+  const auto take = [&](const Kernel& kernel, double seconds) {
+    at->second.push_back({kernel.name(), kernel.workspace_bytes(), seconds});
+  };
+  const AlternativesFactory several = alternatives_.find(call.site.op.def->kind());
+  if (!several) {
+    take(*get(call), -1);
+  } else {
+    const std::shared_ptr<const Graph> graph = graph_alone(call);
+    for (const PreparedAlternative& one : several({{*graph, graph->op(OpId(0))}, call.boxes, call.owned}, storage_))
+      take(*one.kernel, one.seconds);
+  }
+  return at->second;
 }
 
 void KernelCache::release_unused() {

@@ -29,6 +29,7 @@ struct Card {
   double bandwidth_gb;
   double link;
   bool full_duplex = true;
+  double tf32_tflops = 0;
 };
 
 Device device_of(const Card& card) {
@@ -36,6 +37,7 @@ Device device_of(const Card& card) {
           .memory_bytes = gib(card.memory_gib),
           .host_bytes = gib(card.host_gib),
           .flops = card.tflops * 1e12,
+          .tf32_flops = card.tf32_tflops * 1e12,
           .bandwidth = card.bandwidth_gb * 1e9,
           .link_out = card.link,
           .link_in = card.link,
@@ -74,10 +76,10 @@ constexpr Card kCards[]{
     {"rtx-3080-10", 10, 64, 29.8, 760, kPcie3},
     {"rtx-3090-24", 24, 64, 35.6, 936, kPcie3},
     {"rtx-4090-24", 24, 64, 82.6, 1008, kPcie4},
-    {"a100-40", 40, 256, 19.5, 1555, kPcie4},
-    {"a100-80", 80, 256, 19.5, 2039, kPcie4},
-    {"h100-80", 80, 512, 66.9, 3350, kPcie5},
-    {"h200-141", 141, 512, 66.9, 4800, kPcie5},
+    {"a100-40", 40, 256, 19.5, 1555, kPcie4, true, 156},
+    {"a100-80", 80, 256, 19.5, 2039, kPcie4, true, 156},
+    {"h100-80", 80, 512, 66.9, 3350, kPcie5, true, 494.7},
+    {"h200-141", 141, 512, 66.9, 4800, kPcie5, true, 494.7},
 };
 
 // The letters and digits of a name, in lower case: how names are compared.

@@ -268,7 +268,26 @@ DiskRates measure_file(int file) {
   return rates;
 }
 
+// Of each of two buffers that no cache holds.
+std::int64_t bytes_no_cache_holds(std::int64_t free_bytes) {
+  return std::clamp(free_bytes / 16 / (2 * kMebibyte), std::int64_t{4}, std::int64_t{128}) * 2 * kMebibyte;
+}
+
+// Bytes that copies on so many threads read and write in a second.
+double copy_rate(int threads, const Buffer& from, const Buffer& to) {
+  const std::int64_t part = from.bytes() / threads / 64 * 64;
+  return best_rate(0.3, [&] {
+    const double seconds = seconds_together(threads, [&](int i) { copy(from, to, i * part, part); });
+    return 2 * static_cast<double>(part) * threads / seconds;
+  });
+}
+
 }  // namespace
+
+double measure_memory(int threads, std::int64_t free_bytes) {
+  const std::int64_t each = bytes_no_cache_holds(free_bytes);
+  return copy_rate(threads, Buffer(each), Buffer(each));
+}
 
 Machine describe_machine() {
   Machine machine;
@@ -288,13 +307,10 @@ MachineRates measure_machine(int threads, std::int64_t free_bytes) {
   Arithmetic arithmetic(threads);
   rates.flops = best_rate(0.3, [&] { return arithmetic.rate(); });
   // Two buffers that no cache holds.
-  const std::int64_t each = std::clamp(free_bytes / 16 / (2 * kMebibyte), std::int64_t{4}, std::int64_t{128}) * 2 * kMebibyte;
+  const std::int64_t each = bytes_no_cache_holds(free_bytes);
   const Buffer device(each), host(each);
   const std::int64_t part = each / threads / 64 * 64;
-  rates.bandwidth = best_rate(0.3, [&] {
-    const double seconds = seconds_together(threads, [&](int i) { copy(device, host, i * part, part); });
-    return 2 * static_cast<double>(part) * threads / seconds;
-  });
+  rates.bandwidth = copy_rate(threads, device, host);
   rates.link =
       best_rate(0.3, [&] { return static_cast<double>(each) / seconds_together(1, [&](int) { copy(device, host, 0, each); }); });
   // Each lane has its own half of both buffers.

@@ -24,6 +24,7 @@ constexpr NamedField kFields[] = {
     {"memory_bytes", &Device::memory_bytes},
     {"host_bytes", &Device::host_bytes},
     {"flops", &Device::flops},
+    {"tf32_flops", &Device::tf32_flops, Least::zero},
     {"bandwidth", &Device::bandwidth},
     {"link_out", &Device::link_out},
     {"link_in", &Device::link_in},
@@ -34,6 +35,7 @@ constexpr NamedField kFields[] = {
     {"launch_seconds", &Device::launch_seconds, Least::zero},
     {"kernel_overlap", &Device::kernel_overlap, Least::one},
     {"copy_overlap", &Device::copy_overlap, Least::one},
+    {"link_overlap", &Device::link_overlap, Least::one},
 };
 
 template <class T>
@@ -182,9 +184,21 @@ std::string signature(const Call& call) {
   return text;
 }
 
+std::string signature(const Call& call, std::string_view kernel) {
+  return kernel.empty() ? signature(call) : fmt::format("{} by {}", signature(call), kernel);
+}
+
+double flops_of(const Device& device, const Call& call) {
+  if (device.tf32_flops == 0) return device.flops;
+  bool reads = false, writes = false;
+  for (int i = 0; i < call.site.inputs(); ++i) reads = reads || is_map(call.site.in(i).format);
+  for (int i = 0; i < call.site.outputs(); ++i) writes = writes || is_map(call.site.out(i).format);
+  return device.tf32_flops * (reads && !writes ? kSummedShare : kProductShare);
+}
+
 double roofline_seconds(const Device& device, const Call& call) {
   const Cost cost = call.site.op.def->cost(call.site, call.boxes);
-  return std::max(cost.flops / device.flops, cost.bytes / device.bandwidth) + device.launch_seconds;
+  return std::max(cost.flops / flops_of(device, call), cost.bytes / device.bandwidth) + device.launch_seconds;
 }
 
 double Profile::seconds_of(const Call& call) const {
@@ -194,6 +208,12 @@ double Profile::seconds_of(const Call& call) const {
   if (scale.empty()) return roofline;
   const auto found = scale.find(std::string(call.site.op.def->kind()));
   return found == scale.end() ? roofline : roofline * found->second.ratio;
+}
+
+double Profile::seconds_of(const Call& call, std::string_view kernel) const {
+  if (!kernel.empty())
+    if (const auto found = seconds.find(signature(call, kernel)); found != seconds.end()) return found->second;
+  return seconds_of(call);
 }
 
 std::optional<Scale> scale_of(std::span<const MeasuredOp> ops) {

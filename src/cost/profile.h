@@ -15,6 +15,8 @@ namespace outsize {
 
 // What identifies the price of a call: kind, attributes, types and extents of its boxes, not its name or position.
 std::string signature(const Call& call);
+// The same where the kernel of that name computes it, "… by NAME"; without a name, the target's first.
+std::string signature(const Call& call, std::string_view kernel);
 
 // Time of each op signature on a device: measured where an entry exists, otherwise the roofline of the device, times the scale of
 // the kind of op.
@@ -25,9 +27,21 @@ struct Profile {
   std::unordered_set<std::string> disturbed;        // signatures whose seconds something else that ran may have lengthened
 
   double seconds_of(const Call& call) const;
+  // The same where the kernel of that name computes it; where that was not measured, what the target's first one takes.
+  double seconds_of(const Call& call, std::string_view kernel) const;
 };
 
-// max(operations / flops, bytes / bandwidth) + launch.
+// What products reach of a card's TF32 rate, which its tensor cores have only while nothing makes them wait: of 495 TFLOP/s of an
+// H200, cuDNN's convolutions with 64 to 512 channels reach 230 to 400 forward and for the data's gradient, cuBLASLt's products 260
+// to 405; and 100 to 220 those that are added up over all positions of maps, as the gradients of convolutions' weights are.
+inline constexpr double kProductShare = 0.7;
+inline constexpr double kSummedShare = 0.38;
+
+// Operations a second that a call is estimated with. Where products have a rate of their own it counts for all ops: those that are
+// no products are bound by memory, whatever the rate.
+double flops_of(const Device& device, const Call& call);
+
+// max(operations / flops_of(), bytes / bandwidth) + launch.
 double roofline_seconds(const Device& device, const Call& call);
 
 // The time of an op, measured and by its roofline.

@@ -1,3 +1,4 @@
+#include "ops/alternatives.h"
 #include "ops/registry.h"
 
 namespace outsize {
@@ -12,6 +13,14 @@ KernelTable cpu_kernels() {
 #define OUTSIZE_ADD(name) cpu_##name(table);
   OUTSIZE_OPS(OUTSIZE_ADD)
 #undef OUTSIZE_ADD
+  return table;
+}
+
+void cpu_conv_alternatives(AlternativesTable&);
+
+AlternativesTable cpu_alternatives() {
+  AlternativesTable table;
+  cpu_conv_alternatives(table);
   return table;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -66,13 +67,23 @@ struct PassStep {
 };
 using Step = std::variant<RunStep, OutStep, InStep, DropStep, PassStep>;
 
+// Which of the target's kernels computes an op: the name of an alternative (cost/target.h).
+struct KernelChoice {
+  std::string name;
+  // It is another kernel than the one that is taken where nothing is chosen: results are the same to rounding only.
+  bool rounding = false;
+  bool operator==(const KernelChoice&) const = default;
+};
+
 // The decisions. Without a drop, a piece ends at its last use.
 struct Plan {
   std::string name;     // of the graph it is for
   std::string planner;  // who made it
   std::vector<Step> steps;
   std::vector<Pass> passes;
-  std::map<ValueId, Tier> home;     // values that are never whole on the device: `stream` lines
+  std::map<ValueId, Tier> home;  // values that are never whole on the device: `stream` lines
+  // By op, for all of its calls; an op that is not here is computed by the target's first kernel.
+  std::map<OpId, KernelChoice> kernels;
   std::string file;                 // of a plan that was read: the file's name, for messages
   std::vector<std::int64_t> lines;  // of a plan that was read: by step, the line of the file that it stands in
 
@@ -81,7 +92,9 @@ struct Plan {
     return found == home.end() ? Tier::device : found->second;
   }
   // True when results equal the unlimited run's to rounding only, not to the bit.
-  bool rounding() const { return !passes.empty(); }
+  bool rounding() const {
+    return !passes.empty() || std::ranges::any_of(kernels, [](const auto& entry) { return entry.second.rounding; });
+  }
 };
 
 // Where a value lives when a pass has made it: a new version of a persistent value takes the place of the old one.
@@ -95,6 +108,7 @@ inline Tier home_of(const Graph& graph, const Plan& plan, ValueId value) {
 //   plan skeleton by hand
 //   stream x source
 //   stream z host
+//   kernel conv2 jit:avx2 rounding
 //   run conv1
 //   run conv1.weight.sgd host
 //   out z disk

@@ -60,7 +60,7 @@ class PlanParser {
   void line(std::string_view text) {
     LineCursor cursor(text);
     if (cursor.at_end()) return;
-    const std::string_view word = cursor.name("a step: plan, stream, run, until, rest, out, drop, in or pass");
+    const std::string_view word = cursor.name("a step: plan, stream, kernel, run, until, rest, out, drop, in or pass");
     if (word == "plan") {
       plan_.name = cursor.name("the graph's name");
       if (plan_.name != graph_.name) user_error("this plan is for graph {}, not for {}", plan_.name, graph_.name);
@@ -72,6 +72,8 @@ class PlanParser {
     } else if (word == "stream") {
       const ValueId id = value(cursor);
       plan_.home[id] = home(cursor);
+    } else if (word == "kernel") {
+      kernel(cursor);
     } else if (word == "run") {
       const OpId id = op(cursor);
       run(id, cursor.at_end() ? Tier::device : tier(cursor));
@@ -89,12 +91,34 @@ class PlanParser {
     } else if (word == "pass") {
       pass(cursor);
     } else {
-      user_error("expected a step (plan, stream, run, until, rest, out, drop, in or pass), found '{}'", word);
+      user_error("expected a step (plan, stream, kernel, run, until, rest, out, drop, in or pass), found '{}'", word);
     }
     cursor.finish();
   }
 
  private:
+  void kernel(LineCursor& cursor) {
+    const OpId id = op(cursor);
+    KernelChoice choice;
+    choice.name = kernel_name(cursor);
+    if (!cursor.at_end()) {
+      const std::string_view word = cursor.name("'rounding'");
+      if (word != "rounding") user_error("expected 'rounding' or nothing after the kernel's name, found '{}'", word);
+      choice.rounding = true;
+    }
+    if (!plan_.kernels.emplace(id, std::move(choice)).second) user_error("op {} has a kernel already", graph_.op(id).name);
+  }
+  // "cudnn:engine67/2-1+bias": names joined by colons and pluses.
+  static std::string kernel_name(LineCursor& cursor) {
+    std::string name(cursor.name("a kernel's name"));
+    while (cursor.peek(':') || cursor.peek('+')) {
+      name += cursor.accept(':') ? ':' : '+';
+      if (name.back() == '+') cursor.accept('+');
+      name += cursor.name("the rest of the kernel's name");
+    }
+    return name;
+  }
+
   void run(OpId id, Tier where = Tier::device) {
     ran_[id] = true;
     plan_.steps.push_back(RunStep{id, where});
@@ -231,6 +255,8 @@ class PlanParser {
 std::string print_plan(const Graph& graph, const Plan& plan) {
   std::string text = fmt::format("plan {} by {}\n", plan.name, plan.planner);
   for (const auto& [value, tier] : plan.home) text += fmt::format("stream {} {}\n", graph.value(value).name, name_of(tier));
+  for (const auto& [op, choice] : plan.kernels)
+    text += fmt::format("kernel {} {}{}\n", graph.op(op).name, choice.name, choice.rounding ? " rounding" : "");
   for (const Step& step : plan.steps) {
     if (const auto* run = std::get_if<RunStep>(&step))
       text += fmt::format("run {}{}\n", graph.op(run->op).name, run->where == Tier::host ? " host" : "");

@@ -16,6 +16,7 @@ Emitter::Emitter(const Graph& graph, const Plan& plan, const LowerOptions& optio
       read_later_(values_read_later(graph, plan)) {
   program_.name = graph.name;
   program_.planner = plan.planner;
+  for (const auto& [op, choice] : plan.kernels) program_.kernels.emplace(op, choice.name);
   program_.storage = options.storage;
 }
 
@@ -71,6 +72,8 @@ void Emitter::append(Instruction instruction) {
 
 std::int64_t Emitter::workspace_of(const Instruction& instruction) {
   if (instruction.action != Action::kernel || !options_.workspace) return 0;
+  if (const std::string_view name = program_.kernel_of(instruction.op); !name.empty() && options_.chosen_workspace)
+    return options_.chosen_workspace(call_of(graph_, program_, instruction), name);
   const Op& op = graph_.op(instruction.op);
   const auto whole = [&](std::span<const Operand> operands, const std::vector<ValueId>& values) {
     for (std::size_t i = 0; i < values.size(); ++i)

@@ -14,6 +14,8 @@ struct LowerOptions {
   std::function<std::int64_t(const Call&)> workspace;
   // The workspace of each op's call on whole values, by op; nullptr: not known, `workspace` is asked.
   const IdVector<OpId, std::int64_t>* whole_workspace = nullptr;
+  // The workspace that a call needs whose kernel the plan chooses, by the kernel's name; nullptr: as `workspace` says.
+  std::function<std::int64_t(const Call&, std::string_view name)> chosen_workspace;
   Budgets budgets = kNoLimits;
   std::int64_t canary_bytes = 0;  // debug: bytes left free around every piece
   bool loops = true;              // roll repeating tiles into loops

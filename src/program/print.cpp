@@ -138,6 +138,8 @@ std::string print_program(const Graph& graph, const Program& program) {
     if (!instruction.reads.empty()) text += fmt::format(" {}", print_operands(graph, program, instruction.reads));
     text += fmt::format(" -> {}", print_operands(graph, program, instruction.writes));
     if (instruction.workspace) text += fmt::format("  using {}", place_of(graph, program.piece(instruction.workspace)));
+    if (instruction.op && !program.kernel_of(instruction.op).empty())
+      text += fmt::format("  by {}", program.kernel_of(instruction.op));
     if (instruction.owned) text += fmt::format("  owned {}", print_box(program.boxes[instruction.owned]));
     text += print_waits(instruction) + "\n";
 

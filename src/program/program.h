@@ -95,9 +95,10 @@ struct Program {
   std::vector<Piece> pieces;
   BoxTable boxes;  // that instructions name
   std::vector<Instruction> instructions;
-  std::vector<Loop> loops;       // ascending
-  std::vector<Binding> inputs;   // written before a step
-  std::vector<Binding> outputs;  // readable after a step, besides the persistent ones
+  std::vector<Loop> loops;              // ascending
+  std::map<OpId, std::string> kernels;  // names of the kernels that compute ops, where they are not the target's first
+  std::vector<Binding> inputs;          // written before a step
+  std::vector<Binding> outputs;         // readable after a step, besides the persistent ones
   std::vector<Binding> persistent;
   ByTier<std::int64_t> peak_bytes;      // highest offset + bytes of any piece
   std::int64_t live_bytes = 0;          // the largest sum of live device bytes at any instruction
@@ -105,6 +106,11 @@ struct Program {
 
   const Piece& piece(PieceId id) const { return pieces[id.index]; }
   Piece& piece(PieceId id) { return pieces[id.index]; }
+  // The name of the kernel that computes the op; empty: the target's first.
+  std::string_view kernel_of(OpId op) const {
+    const auto found = kernels.find(op);
+    return found == kernels.end() ? std::string_view() : std::string_view(found->second);
+  }
   // Whether it takes over the bytes of another part by part.
   bool replaces_parts(const Piece& taker) const { return taker.shares && taker.first < piece(taker.shares).last; }
   // The operand that takes `box` of a piece that holds `holds`.

@@ -27,7 +27,7 @@ double duration(const Graph& graph, const Program& program, const Profile& profi
     case Action::kernel:
       if (instruction.lane == Lane::host && !device.is_host())
         return device.launch_seconds + touched_bytes(graph, program, instruction) / device.host_bandwidth;
-      return profile.seconds_of(call_of(graph, program, instruction));
+      return profile.seconds_of(call_of(graph, program, instruction), program.kernel_of(instruction.op));
     case Action::copy_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_out;
     case Action::copy_in: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.link_in;
     case Action::disk_out: return device.launch_seconds + bytes_of(graph, program, instruction.reads[0]) / device.disk_out;
@@ -129,12 +129,14 @@ class Simulation {
   // Kernels and copies that run beside each other take longer; the disk is slow enough to leave them alone.
   void set_paces() {
     const bool computes = at(Lane::compute).running;
-    const bool copies = at(Lane::copy_out).running || at(Lane::copy_in).running;
+    const bool out = at(Lane::copy_out).running, in = at(Lane::copy_in).running;
+    const bool copies = out || in;
     // Where host and device are one processor, kernels of both share it.
     const bool shared = device_.is_host() && computes && at(Lane::host).running;
     set_pace(Lane::compute, (copies ? device_.kernel_overlap : 1) * (shared ? 2 : 1));
     set_pace(Lane::host, shared ? 2 : 1);
-    for (const Lane lane : {Lane::copy_out, Lane::copy_in}) set_pace(lane, computes ? device_.copy_overlap : 1);
+    const double copy_pace = (computes ? device_.copy_overlap : 1) * (out && in ? device_.link_overlap : 1);
+    for (const Lane lane : {Lane::copy_out, Lane::copy_in}) set_pace(lane, copy_pace);
   }
 
   // Where the pace stays, nothing is touched, so that what nobody disturbs ends at exactly its start and its duration.

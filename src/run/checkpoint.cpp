@@ -320,8 +320,9 @@ std::vector<std::string> kernel_table(const Graph& graph, const Program& program
   std::vector<std::string> table;
   for (const Instruction& instruction : program.instructions)
     if (instruction.action == Action::kernel)
-      table.push_back(
-          fmt::format("{}: {}", graph.op(instruction.op).name, backend.kernel(call_of(graph, program, instruction))->name()));
+      table.push_back(fmt::format(
+          "{}: {}", graph.op(instruction.op).name,
+          backend.kernel(call_of(graph, program, instruction), instruction.lane, program.kernel_of(instruction.op))->name()));
   return table;
 }
 

@@ -179,7 +179,7 @@ PreparedInstruction Executor::Impl::prepare(std::int32_t index) const {
   made.moves = (made.moves || owned_moves) && schedule.loop[static_cast<std::size_t>(index)] >= 0;
 
   if (instruction.action == Action::kernel) {
-    made.kernel = backend.kernel(call_of(graph, program, instruction), instruction.lane);
+    made.kernel = backend.kernel(call_of(graph, program, instruction), instruction.lane, program.kernel_of(instruction.op));
     made.in.resize(made.reads.size());
     made.out.resize(made.writes.size());
     made.in_boxes.resize(made.reads.size());

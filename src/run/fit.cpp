@@ -165,7 +165,7 @@ void probe(std::vector<Reach>& reaches, std::int64_t number, const Axis& axis, c
       continue;
     }
     options.planner = reach.planner;
-    const PlanRow row = plan_row(step->graph, *session.backend, session.profile, options);
+    const PlanRow row = plan_row(step->graph, session.target(), session.profile, options);
     reach.search.record(number, row.fits() ? Outcome::fits : Outcome::refused);
     FitRow& found = reach.found;
     if (!row.fits()) found.missing_above = row.missing_bytes().value_or(0);

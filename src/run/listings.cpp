@@ -12,6 +12,7 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/planner.h"
+#include "run/measured_profile.h"
 
 namespace outsize {
 namespace {
@@ -68,7 +69,11 @@ ThisMachine measure_here(const MachineRequest& request, const std::string& spill
   here.threads = request.threads > 0 ? static_cast<int>(request.threads) : here.machine.threads;
   here.rates = measure_machine(here.threads, here.free_bytes);
   if (!spill.empty()) here.disk = measure_disk(spill);
-  if (backend_names().front() == "cuda") here.card = make_backend("cuda", here.threads)->device();
+  if (backend_names().front() == "cuda") {
+    const std::unique_ptr<Backend> card = make_backend("cuda", here.threads);
+    here.card = card->device();
+    measure_card(*here.card, *card);
+  }
   return here;
 }
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/philox.h"
 #include "cost/measure.h"
+#include "run/measured_links.h"
 #include "search/prepare.h"
 
 namespace outsize {
@@ -35,18 +35,9 @@ std::int64_t preemptions() {
   return usage.ru_nivcsw;
 }
 
-// Of the largest cache that a processor reaches, or a usual one where the system does not say; at most what there is time to fill.
-// The C library is not asked: of some processors it takes the caches of all dies for one, ten times the size.
-std::int64_t cache_bytes() {
-  constexpr std::int64_t kUsual = std::int64_t{32} << 20, kMost = std::int64_t{128} << 20;
-  std::int64_t largest = 0;
-  for (int index = 0;; ++index) {
-    std::ifstream file(fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index));  // "32768K"
-    std::int64_t kibibytes = 0;
-    if (!(file >> kibibytes)) break;
-    largest = std::max(largest, kibibytes << 10);
-  }
-  return largest > 0 ? std::min(largest, kMost) : kUsual;
+// Whether the instruction is a kernel that the device runs: updates on the host, beside a card, are another processor's work.
+bool runs_on(const Device& device, const Instruction& instruction) {
+  return instruction.action == Action::kernel && (instruction.lane != Lane::host || device.is_host());
 }
 
 // Memory of the device that only grows; its contents do not stay.
@@ -124,7 +115,7 @@ class Measuring {
       : graph_(graph),
         program_(program),
         backend_(backend),
-        cache_bytes_(cache_bytes()),
+        cache_bytes_(backend.cache_bytes()),
         scratch_(backend),
         other_(backend),
         sink_(backend) {
@@ -139,7 +130,7 @@ class Measuring {
     // Twice: a step begins with what the step before has left in the cache.
     for (const bool warm_up : {true, false})
       for (const Instruction& instruction : program_.instructions) {
-        if (!warm_up && instruction.action == Action::kernel) add(profile, instruction, cache, found);
+        if (!warm_up && runs_on(profile.device, instruction)) add(profile, instruction, cache, found);
         for (const std::span<const Operand> operands : {std::span<const Operand>(instruction.reads), {instruction.writes}})
           for (const Operand& operand : operands)
             if (const auto range = range_of(operand); range && tier_of(operand) == Tier::device) cache.touch(*range);
@@ -157,7 +148,8 @@ class Measuring {
   // Nothing where it cannot be run here.
   std::optional<Timing> time(const Candidate& candidate, const MeasureOptions& options) {
     const Call call = call_of(graph_, program_, *candidate.instruction);
-    const std::shared_ptr<const Kernel> kernel = backend_.kernel(call);
+    const std::shared_ptr<const Kernel> kernel =
+        backend_.kernel(call, Lane::compute, program_.kernel_of(candidate.instruction->op));
     const std::int64_t needed = align_up(candidate.bytes + kernel->workspace_bytes(), kAlignment);
     // Of an op that is over in microseconds it matters that its code, too, is where a step has it: used a moment ago, since most
     // ops share theirs with others. It runs on other operands first.
@@ -185,7 +177,7 @@ class Measuring {
       if (rehearse) run(others);
       warm_cache(candidate, memory);
       const std::int64_t before = preemptions();
-      all.push_back(backend_.seconds([&] { run(operands); }));
+      all.push_back(backend_.seconds(Lane::compute, [&] { run(operands); }));
       if (preemptions() == before) calm.push_back(all.back());
     } while (all.size() < kMostRuns &&
              (seconds_since(begin) < options.op_seconds || (all.size() < kLeastRuns && all.back() < kLongRun)));
@@ -231,10 +223,11 @@ class Measuring {
   void add(const Profile& profile, const Instruction& instruction, const CacheModel& cache,
            std::map<std::string, Candidate>& found) const {
     const Call call = call_of(graph_, program_, instruction);
-    std::string key = signature(call);
+    const std::string_view kernel = program_.kernel_of(instruction.op);
+    std::string key = signature(call, kernel);
     if (profile.seconds.contains(key) && !profile.disturbed.contains(key)) return;
     Candidate& candidate = found[key];
-    candidate.estimate += profile.seconds_of(call);
+    candidate.estimate += profile.seconds_of(call, kernel);
     if (candidate.instruction != nullptr) return;
     candidate.instruction = &instruction;
     candidate.signature = std::move(key);
@@ -311,14 +304,14 @@ class Measuring {
   std::array<float, 4093> random_;
 };
 
-// Calls body(signature, call) once for each kernel signature of the program.
+// Calls body(signature, call) once for each signature of the kernels that the device runs.
 template <class Body>
-void for_each_signature(const Graph& graph, const Program& program, Body body) {
+void for_each_signature(const Device& device, const Graph& graph, const Program& program, Body body) {
   std::set<std::string> seen;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.action != Action::kernel) continue;
+    if (!runs_on(device, instruction)) continue;
     const Call call = call_of(graph, program, instruction);
-    const auto [key, is_new] = seen.insert(signature(call));
+    const auto [key, is_new] = seen.insert(signature(call, program.kernel_of(instruction.op)));
     if (is_new) body(*key, call);
   }
 }
@@ -326,7 +319,7 @@ void for_each_signature(const Graph& graph, const Program& program, Body body) {
 // Gives the profile scales of the kinds that the program has ops of. What was timed while something else ran says nothing.
 void set_scales(Profile& profile, const Graph& graph, const Program& program) {
   std::map<std::string, std::vector<MeasuredOp>> measured;
-  for_each_signature(graph, program, [&](const std::string& key, const Call& call) {
+  for_each_signature(profile.device, graph, program, [&](const std::string& key, const Call& call) {
     const auto found = profile.seconds.find(key);
     if (found != profile.seconds.end() && !profile.disturbed.contains(key))
       measured[std::string(call.site.op.def->kind())].push_back({found->second, roofline_seconds(profile.device, call)});
@@ -339,7 +332,7 @@ void set_scales(Profile& profile, const Graph& graph, const Program& program) {
 
 Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program) {
   Coverage coverage;
-  for_each_signature(graph, program, [&](const std::string& key, const Call& call) {
+  for_each_signature(profile.device, graph, program, [&](const std::string& key, const Call& call) {
     ++coverage.ops;
     coverage.disturbed += profile.disturbed.contains(key) ? 1 : 0;
     if (profile.seconds.contains(key)) {
@@ -386,13 +379,25 @@ Device measure_device(const Device& description, int threads, const std::string&
   device.full_duplex = rates.full_duplex();
   device.kernel_overlap = rates.kernel_overlap;
   device.copy_overlap = rates.copy_overlap;
+  measure_disk_of(device, directory);
+  return device;
+}
+
+void measure_disk_of(Device& device, const std::string& directory) {
   try {
     const DiskRates disk = measure_disk(directory);
     device.disk_out = disk.out;
     device.disk_in = disk.in;
-  } catch (const UserError&) {  // a run that needs the disk says so itself
+  } catch (const UserError&) {
   }
-  return device;
+}
+
+void measure_card(Device& device, Backend& backend) {
+  device.host_bandwidth = measure_memory(backend.threads(), available_bytes());
+  try {
+    use_links(device, time_links(backend));
+  } catch (const UserError&) {  // others hold the memory
+  }
 }
 
 }  // namespace outsize

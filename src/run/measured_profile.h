@@ -17,7 +17,7 @@ struct MeasureOptions {
   std::function<void(std::int64_t done, std::int64_t all)> progress;
 };
 
-// How many kernels a program has by signature, and how many of them a profile has measured.
+// How many kernels a program runs on the profile's device, by signature, and how many of them the profile has measured.
 Coverage coverage_of(const Profile& profile, const Graph& graph, const Program& program);
 
 // Times every kernel signature of the program that the profile lacks, the ones that take longest by its estimate first, and adds
@@ -34,5 +34,13 @@ std::int64_t measure(Profile& profile, const Graph& graph, const Program& progra
 // This machine as `description` describes it, with the rates that are measured on that many threads; those of the disk in
 // `directory`, or the description's where it cannot be written. Takes about three seconds.
 Device measure_device(const Device& description, int threads, const std::string& directory);
+
+// Gives the device the rates that are measured of a disk in `directory`; nothing where it cannot be written: a run that needs the
+// disk says so itself. Takes about a second.
+void measure_disk_of(Device& device, const std::string& directory);
+
+// Gives a device that is not the host the rates of its link and of the host's memory, as far as there is memory to measure them
+// in. Takes less than a second.
+void measure_card(Device& device, Backend& backend);
 
 }  // namespace outsize

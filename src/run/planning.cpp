@@ -27,10 +27,10 @@ PlanReport plan(const Task& asked, const Observer& observer, const std::string& 
   std::optional<Prepared> keep = prepare_keep(session);
   const PrepareOptions options = resolve_for_device(session, task.planning, &keep);
   report.facts = session.facts(options);
-  Planned<Prepared> prepared = prepare(graph, *session.backend, session.profile, options);
+  Planned<Prepared> prepared = prepare(graph, session.target(), session.profile, options);
   if (!prepared) {
     report.refused = advised(session, task, options, prepared.refusal());
-    report.yardstick = yardstick_of(graph, *session.backend, session.profile, options, *keep);
+    report.yardstick = yardstick_of(graph, session.target(), session.profile, options, *keep);
     report.row = row_of(options, prepared.refusal());
     report.coverage = coverage_of(session.profile, graph, keep->program);
     return report;
@@ -43,7 +43,7 @@ PlanReport plan(const Task& asked, const Observer& observer, const std::string& 
   }
   refine(session, *prepared);
   // After that: all of one answer goes by the same times.
-  report.yardstick = yardstick_of(graph, *session.backend, session.profile, options, *keep);
+  report.yardstick = yardstick_of(graph, session.target(), session.profile, options, *keep);
   report.coverage = coverage_of(session.profile, graph, prepared->program);
   report.row = row_of(graph, session.profile, options, *prepared);
   report.yardstick.hold_for(report.row);
@@ -60,12 +60,12 @@ Comparison compare(const Task& asked, const std::vector<std::string>& planners, 
   PrepareOptions options = resolve_for_device(session, task.planning, &keep);
   Comparison comparison;
   comparison.facts = session.facts(options);
-  comparison.yardstick = yardstick_of(graph, *session.backend, session.profile, options, *keep);
+  comparison.yardstick = yardstick_of(graph, session.target(), session.profile, options, *keep);
   keep.reset();
   for (const std::string& name : names) {
     observer.show(fmt::format("planning with {} ({} of {})", name, comparison.rows.size() + 1, names.size()));
     options.planner = name;
-    comparison.rows.push_back(plan_row(graph, *session.backend, session.profile, options));
+    comparison.rows.push_back(plan_row(graph, session.target(), session.profile, options));
     comparison.yardstick.hold_for(comparison.rows.back());
   }
   observer.show("");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "backend/described.h"
 #include "backend/host_memory.h"
 #include "base/bytes.h"
 #include "base/say.h"
@@ -48,27 +49,55 @@ Graph load_model(const ModelRequest& request, const Dims& x_shape) {
 
 namespace {
 
-// The profile that --profile and --device ask for. What was measured on this machine is kept from one command to the next.
+// Of one op on a card, which nothing else disturbs.
+constexpr double kCardOpSeconds = 0.01;
+
+// For which ops are timed where nobody has asked for it.
+constexpr double kUnaskedSeconds = 5;
+
+// What --profile and --device ask for, and what was measured on this machine is kept from one command to the next. A device that is
+// not the host is measured without being asked: its ops take milliseconds, and nobody knows their times beforehand.
 Profile choose_profile(Session& session, const PlanningRequest& flags) {
-  const bool fresh = flags.profile == "fresh";
-  session.measures = flags.profile == "measured" || fresh;
-  const bool word = flags.profile.empty() || session.measures || flags.profile == "roofline";
-  if (!session.on_this_machine && (session.measures || !word))
+  const bool fresh = flags.profile == "fresh", asked = flags.profile == "measured" || fresh;
+  const bool word = flags.profile.empty() || asked || flags.profile == "roofline";
+  if (!session.on_this_machine && (asked || !word))
     user_error("--profile {}: is of a device itself; give it without --device {}", flags.profile, flags.device);
   if (!word) return parse_profile(read_text(flags.profile), flags.profile);
   Profile profile;
-  profile.device = session.on_this_machine ? session.backend->device() : find_device(flags.device);
-  if (!session.on_this_machine || flags.profile == "roofline") return profile;
-
+  if (!session.on_this_machine) {
+    profile.device = find_device(flags.device);
+    if (session.precision == "f32") profile.device.tf32_flops = 0;
+    return profile;
+  }
+  profile.device = session.backend->device();
+  const bool is_host = profile.device.is_host(), roofline = flags.profile == "roofline";
+  if (roofline && is_host) return profile;
+  session.measures = asked || (!is_host && !roofline);
+  if (!asked) session.measuring_seconds = kUnaskedSeconds;
   session.measured_on = {describe_machine(), std::string(session.backend->name()), session.backend->libraries(), OUTSIZE_VERSION,
                          session.threads};
   const std::string path = profile_cache_path(session.measured_on);
-  if (!fresh)
-    if (std::optional<Profile> cached = read_profile_cache(path)) return std::move(*cached);
-  if (!session.measures || !profile.device.is_host()) return profile;
-  session.observer.show("measuring the machine");
-  profile.device = measure_device(profile.device, static_cast<int>(session.threads),
-                                  flags.spill.empty() ? std::filesystem::temp_directory_path().string() : flags.spill);
+  if (!fresh) {
+    if (std::optional<Profile> cached = read_profile_cache(path)) {
+      if (!is_host) {
+        // What is free of the host's memory changes from run to run.
+        cached->device.memory_bytes = profile.device.memory_bytes;
+        cached->device.host_bytes = profile.device.host_bytes;
+      }
+      if (!roofline) return std::move(*cached);
+      profile.device = cached->device;
+      return profile;
+    }
+  }
+  if (is_host && !session.measures) return profile;
+  session.observer.show(is_host ? "measuring the machine" : "measuring the card");
+  const std::string directory = flags.spill.empty() ? std::filesystem::temp_directory_path().string() : flags.spill;
+  if (is_host) {
+    profile.device = measure_device(profile.device, static_cast<int>(session.threads), directory);
+  } else {
+    measure_card(profile.device, *session.backend);
+    measure_disk_of(profile.device, directory);
+  }
   session.observer.show("");
   write_profile_cache(path, session.measured_on, profile);
   return profile;
@@ -89,15 +118,21 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
       task.machine.threads > 0 ? task.machine.threads : std::max<std::int64_t>(1, std::thread::hardware_concurrency());
   session.on_this_machine = plan.device.empty() || find_device(plan.device).name == devices().front().name;
   std::string backend = task.machine.backend;
-  // A described device is planned for with the kernels of cpu: the plan is the same wherever it is made.
+  // A described device is planned for with the kernels of cpu, but for convolutions where cuDNN plans them for it: the plan is the
+  // same wherever it is made with the same cuDNN, or without one.
   if (backend.empty()) backend = dtype == DType::f64 ? "reference" : plan.device.empty() ? backend_names().front() : "cpu";
-  if (task.model.precision == "tf32" && backend != "cuda")
-    user_error("--precision tf32: is of NVIDIA cards; backend {} computes in f32", backend);
+  const bool has_tf32 = session.on_this_machine ? backend == "cuda" : find_device(plan.device).tf32_flops > 0;
+  if (task.model.precision == "tf32" && !has_tf32) {
+    if (session.on_this_machine) user_error("--precision tf32: is of NVIDIA cards; backend {} computes in f32", backend);
+    user_error("--precision tf32: {} multiplies no faster in it; leave it out", find_device(plan.device).name);
+  }
   session.backend = make_backend(backend, static_cast<int>(session.threads), task.model.precision != "f32");
-  session.precision = dtype == DType::f64 ? "f64" : backend == "cuda" && task.model.precision != "f32" ? "tf32" : "f32";
+  session.precision = dtype == DType::f64 ? "f64" : has_tf32 && task.model.precision != "f32" ? "tf32" : "f32";
   if (!session.backend->supports(dtype))
     user_error("backend {} does not compute in {}; --backend reference does", backend, name_of(dtype));
   session.advice_seconds = plan.advice_seconds;
+  if (!session.on_this_machine && backend == "cpu")
+    session.described = describe_card(*session.backend, find_device(plan.device).name, session.precision == "tf32");
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
@@ -132,7 +167,7 @@ std::string Session::describe() const {
 }
 
 Prepared prepare_keep(Session& session) {
-  Prepared keep = prepare(session.training.graph, *session.backend, session.profile,
+  Prepared keep = prepare(session.training.graph, session.target(), session.profile,
                           {.planner = "keep", .plan_text = {}, .plan_file = {}, .budgets = {}})
                       .take();
   refine(session, keep);
@@ -144,6 +179,7 @@ void refine(Session& session, Prepared& prepared) {
   const Graph& graph = session.training.graph;
   MeasureOptions options;
   options.seconds = session.measuring_seconds;
+  if (!session.profile.device.is_host()) options.op_seconds = kCardOpSeconds;
   options.free_bytes = session.backend->free_bytes();
   options.progress = [&](std::int64_t done, std::int64_t all) {
     session.observer.show(fmt::format("measuring op {} of {}", done + 1, all));
@@ -232,7 +268,7 @@ PrepareOptions resolve_for_device(Session& session, const PlanningRequest& reque
 Refused advised(Session& session, const Task& task, const PrepareOptions& options, const Refusal& refusal) {
   AdviceRequest request{.step = session.training,
                         .others = session.others,
-                        .target = *session.backend,
+                        .target = session.target(),
                         .profile = session.profile,
                         .options = options,
                         .seconds = session.advice_seconds};

@@ -21,6 +21,7 @@ struct Session {
   StepGraph training;
   std::vector<StepGraph> others;  // further programs of the run, which a budget must do for as well
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<Target> described;  // the card of --device, where cuDNN plans for it
   Profile profile;
   MeasuredOn measured_on;
   bool on_this_machine = true;                          // what is planned for is the backend's own device
@@ -35,6 +36,8 @@ struct Session {
   std::int64_t parameters = 0;  // elements
   std::int64_t batch = 0;
 
+  // What plans are made for.
+  Target& target() { return described ? *described : *backend; }
   // Takes `step` as the graph of the training step.
   void use(StepGraph step);
   // "resnet50, batch 8 of [3, 224, 224], 25.6 M parameters"

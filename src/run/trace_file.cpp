@@ -17,8 +17,8 @@ Json event_of(const Graph& graph, const Program& program, Backend& backend, cons
     const Call call = call_of(graph, program, instruction, event.iteration);
     name = graph.op(instruction.op).name;
     category = call.site.op.def->kind();
-    arguments["kernel"] = backend.kernel(call, instruction.lane)->name();
-    arguments["predicted_us"] = 1e6 * profile.seconds_of(call);
+    arguments["kernel"] = backend.kernel(call, instruction.lane, program.kernel_of(instruction.op))->name();
+    arguments["predicted_us"] = 1e6 * profile.seconds_of(call, program.kernel_of(instruction.op));
     arguments["workspace"] = instruction.workspace ? program.piece(instruction.workspace).bytes : 0;
   } else if (!instruction.writes.empty()) {
     const Operand& written = instruction.writes[0];

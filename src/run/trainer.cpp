@@ -12,6 +12,7 @@
 
 #include "base/philox.h"
 #include "base/sha256.h"
+#include "run/saved_plan.h"
 
 namespace outsize {
 
@@ -437,8 +438,12 @@ void Trainer::save_gradients(const std::string& path, const std::vector<double>&
 
 std::map<std::string, std::string> Trainer::plans() const {
   std::map<std::string, std::string> texts;
-  for (const auto& [key, entry] : programs_)
-    texts.emplace(program_name(key.first, Dims(key.second)), print_plan(entry.program.step.graph, entry.program.prepared.plan));
+  for (const auto& [key, entry] : programs_) {
+    const Graph& graph = entry.program.step.graph;
+    const Prepared& prepared = entry.program.prepared;
+    texts.emplace(program_name(key.first, Dims(key.second)),
+                  print_plan(graph, with_kernels(graph, prepared.plan, prepared.program, backend_)));
+  }
   return texts;
 }
 

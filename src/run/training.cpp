@@ -152,20 +152,39 @@ SavedPlans saved_plans(const std::optional<Checkpoint>& from, const RunState& no
   return {};
 }
 
+// The text of a plan without its `kernel` lines.
+std::string without_kernels(std::string_view plan) {
+  std::string text;
+  while (!plan.empty()) {
+    const std::size_t end = std::min(plan.find('\n'), plan.size() - 1) + 1;
+    if (!plan.starts_with("kernel ")) text += plan.substr(0, end);
+    plan.remove_prefix(end);
+  }
+  return text;
+}
+
 // The step by the plan that was saved of it, so that nothing that was measured or changed since then changes the program; nothing
 // where there is none, or where it does not do any more, which is told.
 std::optional<Prepared> prepare_saved(Session& session, const StepGraph& step, PrepareOptions options, const SavedPlans& saved) {
   const auto found = saved.find(program_name(step.kind, step.graph.value(step.x).type.shape));
   if (found == saved.end()) return std::nullopt;
-  options.plan_text = found->second;
   options.plan_file = fmt::format("the checkpoint's plan of {}", found->first);
-  const auto tell = [](std::string_view why) { say("{}; it is planned anew", why); };
-  try {
-    Planned<Prepared> prepared = prepare(step.graph, *session.backend, session.profile, options);
-    if (prepared) return *std::move(prepared);
-    tell(sentence_of(prepared.refusal()));
-  } catch (const UserError& error) {  // a plan that is not of this graph
-    tell(error.what());
+  const std::string bare = without_kernels(found->second);
+  // A library of another version may not have the kernels any more.
+  for (const std::string& text : {found->second, bare}) {
+    options.plan_text = text;
+    const bool last = text == bare;
+    const auto tell = [&](std::string_view why) {
+      say("{}; {}", why, last ? "it is planned anew" : "its kernels are chosen anew, and results may differ in the last bits");
+    };
+    try {
+      Planned<Prepared> prepared = prepare(step.graph, *session.backend, session.profile, options);
+      if (prepared) return *std::move(prepared);
+      tell(sentence_of(prepared.refusal()));
+    } catch (const UserError& error) {  // a plan that is not of this graph
+      tell(error.what());
+    }
+    if (last) break;
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/alignment.h"
 #include "plan/analysis/order.h"
@@ -58,12 +59,13 @@ bool runs_on_one_lane(const Program& program) {
 class Planning {
  public:
   Planning(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options)
-      : graph_(graph), options_(options), request_(request_of(graph, target, profile, options)) {
+      : graph_(graph), target_(target), options_(options), request_(request_of(graph, target, profile, options)) {
     if (!options.plan_text.empty()) return;
     const PlannerChoice choice = choose_planner(options.planner);
     planner_ = &choice.planner;
     request_.options = choice.options;
-    costs_ = costs_of(request_);
+    first_costs_ = costs_of(request_);
+    costs_ = first_costs_;
     request_.costs = &*costs_;
   }
 
@@ -76,6 +78,7 @@ class Planning {
       lowered_ = false;
       if (!search()) refusal.reset();
     }
+    if (refusal && less_workspace_fits(*refusal)) refusal.reset();
     if (!keep_is_better(refusal) && refusal) return *std::move(refusal);
     // While plans are sought, the first packing that the budget holds will do. That of the plan which is taken is the lowest, so
     // that what it takes depends on the plan alone; but where copies run beside ops, room between pieces saves them waits.
@@ -116,6 +119,70 @@ class Planning {
     return refusal_;
   }
 
+  // Where a plan misses the device's budget by less than its largest workspace, kernels with less may do: asks the planner again
+  // with those that take as much less as is missing, then with the least of each op. A plan that was given has its kernels.
+  bool less_workspace_fits(const Refusal& refusal) {
+    if (!planner_ || refusal.tier != Tier::device) return false;
+    std::int64_t largest = 0;
+    for (const std::int64_t bytes : first_costs_->workspace) largest = std::max(largest, bytes);
+    if (refusal.missing() >= largest) return false;
+    request_.budgets.disk = options_.budgets.disk;
+    for (const std::int64_t most : {largest - refusal.missing(), std::int64_t{0}}) {
+      if (!choose_kernels(most)) continue;
+      refusal_.reset();
+      lowered_ = false;
+      tried_.clear();
+      if (!search()) return true;
+    }
+    costs_ = first_costs_;
+    less_.clear();
+    return false;
+  }
+
+  // Has each op whose kernel takes more workspace than that computed by the fastest that does not, or by that with the least, where
+  // ops run on whole values. Whether that makes any difference to what was chosen before.
+  bool choose_kernels(std::int64_t most) {
+    const std::map<OpId, KernelChoice> before = std::exchange(less_, {});
+    costs_ = first_costs_;
+    for (std::int64_t k = 0; k < graph_.op_count(); ++k) {
+      const OpId op(k);
+      if (first_costs_->workspace[op] <= most) continue;
+      const std::vector<Alternative> all = target_.alternatives(whole_call(graph_, graph_.op(op)));
+      const auto better = [&](const Alternative& a, const Alternative& b) {
+        const bool a_fits = a.workspace_bytes <= most, b_fits = b.workspace_bytes <= most;
+        if (a_fits != b_fits) return a_fits;
+        if (!a_fits) return a.workspace_bytes < b.workspace_bytes;
+        return a.seconds >= 0 && (b.seconds < 0 || a.seconds < b.seconds);
+      };
+      const auto best = std::ranges::min_element(all, better);
+      if (best == all.end() || best == all.begin() || best->workspace_bytes >= all.front().workspace_bytes) continue;
+      less_[op] = {best->name, true};
+      costs_->workspace[op] = best->workspace_bytes;
+      if (best->seconds > 0 && all.front().seconds > 0) costs_->seconds[op] *= best->seconds / all.front().seconds;
+    }
+    return !less_.empty() && less_ != before;
+  }
+
+  // Of ops that are in tiles the workspace is another, so that they keep their kernels.
+  void take_chosen_kernels(Plan& plan) const {
+    if (less_.empty()) return;
+    IdVector<OpId, bool> runs(graph_.op_count(), false);
+    for (const Step& step : plan.steps)
+      if (const auto* run = std::get_if<RunStep>(&step); run && run->where == Tier::device) runs[run->op] = true;
+    for (const Pass& pass : plan.passes)
+      for (const OpId op : pass.ops) runs[op] = false;
+    for (const auto& [op, choice] : less_)
+      if (runs[op]) plan.kernels[op] = choice;
+  }
+
+  // Says of the kernels of a plan that was given which of them are not those that would be taken anyhow.
+  void settle_rounding(Plan& plan) const {
+    for (auto& [op, choice] : plan.kernels) {
+      const std::vector<Alternative> all = target_.alternatives(whole_call(graph_, graph_.op(op)));
+      choice.rounding = all.empty() || all.front().name != choice.name;
+    }
+  }
+
   // Whether `keep` fits and needs less than what was found, or nothing was; then its plan is found. A plan that was given, options
   // that were, and the later programs of a run stay as they are; so does a refusal for what another tier lacks.
   bool keep_is_better(const std::optional<Refusal>& refusal) {
@@ -138,17 +205,24 @@ class Planning {
 
   // The planner's plan for so many bytes, or nothing where it refuses.
   std::optional<Plan> ask(std::int64_t bytes) {
-    if (!options_.plan_text.empty()) return parse_plan(graph_, options_.plan_text, options_.plan_file);
+    if (!options_.plan_text.empty()) {
+      Plan plan = parse_plan(graph_, options_.plan_text, options_.plan_file);
+      settle_rounding(plan);
+      return plan;
+    }
     request_.budgets.device = bytes;
     Planned<Plan> plan = planner_->make(request_);
-    if (plan) return *std::move(plan);
+    if (plan) {
+      take_chosen_kernels(*plan);
+      return *std::move(plan);
+    }
     if (!refusal_) refusal_ = plan.refusal();  // a refusal of less than the user's budget would state the wrong bytes
     return std::nullopt;
   }
 
   bool was_tried(const Plan& plan) const {
     return std::ranges::any_of(tried_, [&](const Plan& tried) {
-      return plan.steps == tried.steps && plan.passes == tried.passes && plan.home == tried.home;
+      return plan.steps == tried.steps && plan.passes == tried.passes && plan.home == tried.home && plan.kernels == tried.kernels;
     });
   }
 
@@ -232,21 +306,32 @@ class Planning {
     options.storage = request_.storage;
     options.canary_bytes = kCanaryBytes;
     options.workspace = request_.workspace;
-    options.whole_workspace = costs_ ? &costs_->workspace : nullptr;
+    options.whole_workspace = first_costs_ ? &first_costs_->workspace : nullptr;
+    options.chosen_workspace = [this](const Call& call, std::string_view name) { return target_.workspace_bytes(call, name); };
     options.budgets = options_.budgets;
     options.lowest = lowest;
     options.direct_sources = request_.profile.device.is_host();
     options.direct_disk = options.direct_sources && options.budgets.host == 0;
     options.layout = options_.layout;
-    return lower(graph_, plan, options);
+    if (plan.kernels.empty()) return lower(graph_, plan, options);
+    // A kernel that is named, but would be taken anyhow, is no other one: of calls on whole values, which are known here.
+    Plan chosen = plan;
+    IdVector<OpId, bool> in_tiles(graph_.op_count(), false);
+    for (const Pass& pass : plan.passes)
+      for (const OpId op : pass.ops) in_tiles[op] = true;
+    std::erase_if(chosen.kernels, [&](const auto& entry) { return !entry.second.rounding && !in_tiles[entry.first]; });
+    return lower(graph_, chosen, options);
   }
 
   const Graph& graph_;
+  Target& target_;
   const PrepareOptions& options_;
   PlanRequest request_;
-  const Planner* planner_ = nullptr;  // none where a plan is given
-  std::optional<OpCosts> costs_;
-  std::optional<Refusal> refusal_;  // the nearest miss so far: of a program if there is one, else the planner's own
+  const Planner* planner_ = nullptr;    // none where a plan is given
+  std::optional<OpCosts> first_costs_;  // of the target's first kernels
+  std::optional<OpCosts> costs_;        // of those that are chosen
+  std::map<OpId, KernelChoice> less_;   // those with less workspace, of ops that run on whole values
+  std::optional<Refusal> refusal_;      // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;
   Refusal last_;             // of a program
   std::vector<Plan> tried_;  // whose programs do not fit

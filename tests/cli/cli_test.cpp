@@ -249,6 +249,18 @@ TEST_F(Cli, ResumesByThePlansOfTheCheckpoint) {
   EXPECT_EQ(Json::parse(exchanged.out)["planner"], "somebody");
   EXPECT_EQ(Json::parse(exchanged.out)["params_sha256"], whole["params_sha256"]);
 
+  // A kernel that is not there any more is no reason to give up the plan.
+  const std::size_t first_run = plan.find("run ") + 4;
+  const std::string op = plan.substr(first_run, plan.find('\n', first_run) - first_run);
+  const std::size_t after_head = plan.find('\n') + 1;
+  const Result gone = resume_with(plan.substr(0, after_head) + "kernel " + op + " nonsense\n" + plan.substr(after_head), again);
+  ASSERT_EQ(gone.status, 0) << gone.err;
+  EXPECT_NE(gone.err.find("op " + op + ": backend cpu has no kernel 'nonsense' for it here; it has "), std::string::npos)
+      << gone.err;
+  EXPECT_NE(gone.err.find("; its kernels are chosen anew, and results may differ in the last bits"), std::string::npos) << gone.err;
+  EXPECT_EQ(Json::parse(gone.out)["planner"], "somebody");
+  EXPECT_EQ(Json::parse(gone.out)["params_sha256"], whole["params_sha256"]);
+
   const Result unfit = resume_with("plan resnet18 by somebody\nrun nothing\n", again);
   ASSERT_EQ(unfit.status, 0) << unfit.err;
   EXPECT_NE(unfit.err.find("the checkpoint's plan of whole [4, 3, 32, 32]:2: "), std::string::npos) << unfit.err;
@@ -701,6 +713,10 @@ TEST_F(Cli, DevicesAreMeasuredAndListed) {
     if (row["name"] == "v100-pcie-16") {
       EXPECT_EQ(row["link_out"], 12.2e9);
       EXPECT_EQ(row["full_duplex"], false);
+      EXPECT_EQ(row["tf32_flops"], 0);
+    } else if (row["name"] == "a100-40") {
+      EXPECT_EQ(row["flops"], 19.5e12);
+      EXPECT_EQ(row["tf32_flops"], 156e12);
     }
   // The table lines up: its last column ends where its title does.
   std::istringstream lines(run("devices").out);
@@ -726,6 +742,13 @@ TEST_F(Cli, PlansForDevicesThatAreNotHere) {
     EXPECT_EQ(object["budget_bytes"].get<std::int64_t>(), gibibytes << 30);
   }
   EXPECT_EQ(json("plan " + kModel + " --device rtx3090 --memory 1GiB")["budget_bytes"], 1 << 30);
+  // Cards that multiply faster in TF32 are planned for so, unless strict f32 is asked for.
+  const auto step = [&](const std::string& flags) {
+    return json("plan vgg16 --batch 64 --planner keep --device " + flags)["step_s"].get<double>();
+  };
+  EXPECT_GT(step("h200 --precision f32"), 2 * step("h200"));
+  EXPECT_EQ(step("h200 --precision tf32"), step("h200"));
+  EXPECT_EQ(step("titan-rtx --precision f32"), step("titan-rtx"));
 }
 
 TEST_F(Cli, SelfcheckSaysWhatItLookedAt) {

@@ -4,41 +4,19 @@
 #include <set>
 
 #include "all_cases.h"
+#include "backend/described.h"
 #include "graph/autodiff.h"
 #include "graph/fusion.h"
 #include "graph/text.h"
 #include "model/zoo.h"
 #include "ops/conv/cuda_convolution.h"
+#include "ops/cuda/library/described.h"
 #include "ops/registry.h"
 
 // What cuDNN plans for cards that are only described: whether it takes every convolution that the backend would ask it for. It
 // needs cuDNN, but neither card nor driver.
 namespace outsize {
 namespace {
-
-struct Card {
-  const char* name;
-  int version, multiprocessors, shared_memory, threads, blocks;
-  std::int64_t l2, memory;
-  int clock, memory_clock;
-
-  std::string json() const {
-    return fmt::format(
-        R"({{"deviceVer":{},"multiProcessorCount":{},"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
-        R"("maxSharedMemoryPerBlockOptin":{},"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":{},)"
-        R"("maxThreadsPerBlock":1024,"maxThreadsPerSM":{},"regsPerBlock":65536,"totalGlobalMem":{},"smClockRateKHz":{},)"
-        R"("l2CacheSize":{},"maxBlockSize":[1024,1024,64],"memClockRateKHz":{},"maxGridSize":[2147483647,65535,65535],)"
-        R"("supportCoopLaunch":1,"pciDeviceId":0,"isTccDriver":0,"cudaDeviceId":0,"driverVer":13000,"deviceName":"{}"}})",
-        version, multiprocessors, shared_memory, blocks, threads, memory, clock, l2, memory_clock, name);
-  }
-};
-
-constexpr Card kCards[]{
-    {"A100-SXM4-80GB", 800, 108, 166912, 2048, 32, 41943040, 85100068864, 1410000, 1593000},
-    {"RTX-3090", 860, 82, 101376, 1536, 16, 6291456, 25430786048, 1695000, 9751000},
-    {"RTX-4090", 890, 128, 101376, 1536, 24, 75497472, 25393692672, 2520000, 10501000},
-    {"H100-SXM", 900, 132, 232448, 2048, 32, 52428800, 84942979072, 1980000, 2619000},
-};
 
 using Signatures = std::map<std::string, ConvolutionSignature>;
 
@@ -67,7 +45,7 @@ void collect(Graph graph, Signatures& signatures) {
 bool cudnn_is_here() {
   try {
     (void)planned_convolutions({ConvolutionPass::forward, {1, 8, 8, 8}, {8, 8, 1, 1}, {1, 8, 8, 8}, {0, 0}, {0, 0}, {1, 1}, {1, 1}},
-                               kCards[0].json(), 1);
+                               cudnn_description("a100-80"), 1);
     return true;
   } catch (const UserError&) {
     return false;
@@ -76,13 +54,13 @@ bool cudnn_is_here() {
 
 void expect_plans(const Signatures& signatures) {
   ASSERT_FALSE(signatures.empty());
-  for (const Card& card : kCards)
+  for (const std::string_view card : cudnn_described())
     for (const auto& [text, signature] : signatures) {
       std::string why;
-      const std::vector<PlannedConvolution> plans = planned_convolutions(signature, card.json(), 1, &why);
-      ASSERT_FALSE(plans.empty()) << card.name << ": " << text << ": " << why;
+      const std::vector<PlannedConvolution> plans = planned_convolutions(signature, cudnn_description(card), 1, &why);
+      ASSERT_FALSE(plans.empty()) << card << ": " << text << ": " << why;
       const PlannedConvolution& least = std::ranges::min(plans, {}, &PlannedConvolution::workspace_bytes);
-      EXPECT_LE(least.workspace_bytes, kMostWorkspace) << card.name << ": " << text << ": " << least.name;
+      EXPECT_LE(least.workspace_bytes, kMostWorkspace) << card << ": " << text << ": " << least.name;
     }
 }
 
@@ -162,6 +140,41 @@ TEST_F(DescribedCards, HavePlansForTheZoo) {
     collect(build_model(entry.name, options), signatures);
   }
   expect_plans(signatures);
+}
+
+// The workspace of a convolution is that of the first plan that cuDNN offers within the limits; whatever else is as the kernels say
+// that stand for the card's.
+TEST_F(DescribedCards, ConvolutionsTakeTheWorkspaceThatCudnnPlans) {
+  const Graph graph = parse_graph(R"(graph one
+input x f32[32, 256, 56, 56]
+param w f32[256, 256, 3, 3]
+conv: y = conv2d(x, w) padding=[1, 1, 1, 1]
+act: z = relu(y)
+output z
+)",
+                                  "one");
+  const auto call_of_op = [&](std::string_view name) {
+    const OpSite site{graph, graph.op(graph.find_op(name))};
+    return Call{site, site.op.def->gather(site, Box::whole(site.out(0).shape)), {}};
+  };
+  const std::unique_ptr<Backend> kernels = make_backend("cpu", 1);
+  for (const bool tf32 : {false, true}) {
+    const std::unique_ptr<Target> card = describe_card(*kernels, "rtx-3090-24", tf32);
+    ASSERT_TRUE(card);
+    const Call call = call_of_op("conv"), relu = call_of_op("act");
+    const std::vector<ConvolutionSignature> signatures = emulated::convolution_signatures(call, tf32);
+    ASSERT_EQ(signatures.size(), 1U);
+    // The operands have 208 MB: the limit is 256 MiB.
+    std::int64_t expected = -1;
+    for (const PlannedConvolution& plan : planned_convolutions(signatures[0], cudnn_description("rtx-3090-24"), 10))
+      if (expected < 0 && plan.workspace_bytes <= kMostWorkspace) expected = plan.workspace_bytes;
+    ASSERT_GE(expected, 0);
+    EXPECT_EQ(card->workspace_bytes(call), expected);
+    EXPECT_EQ(card->workspace_bytes(relu), kernels->workspace_bytes(relu));
+    ASSERT_EQ(card->alternatives(call).size(), 1U);
+    EXPECT_EQ(card->alternatives(call)[0].workspace_bytes, expected);
+  }
+  EXPECT_FALSE(describe_card(*kernels, "titan-rtx-24", false));  // which cuDNN does not plan for so
 }
 
 }  // namespace

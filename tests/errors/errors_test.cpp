@@ -102,6 +102,9 @@ class Errors : public testing::TestWithParam<Case> {
     write("cuts_outside.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 8] ops=[conv]\nrest\n");
     write("cuts_twice.plan", "plan tiny by hand\npass r.a driver=y cuts.2=[4, 4] ops=[conv]\nrest\n");
     write("wide.graph", replaced(good, "f32[2, 3, 8, 8]", "f32[2, 3, 2000, 2000]"));
+    write("kernel.plan", "plan tiny by hand\nkernel conv warp\nrest\n");
+    write("kernel_twice.plan", "plan tiny by hand\nkernel conv a\nkernel conv b\nrest\n");
+    write("kernel_word.plan", "plan tiny by hand\nkernel conv a always\nrest\n");
     write("rest.plan", "plan tiny by hand\nrest\n");
     write("many_tiles.plan", "plan tiny by hand\npass r.a driver=y grid=[1, 1, 2000, 2000] ops=[conv]\nrest\n");
     write("streamed.plan", "plan tiny by hand\nstream x host\nrest\n");
@@ -272,6 +275,10 @@ const Case kCases[]{
     {"bad_host_memory", "train good.graph --host-memory 10%", 2, "--host-memory: a percentage has no meaning here"},
     {"no_memory", "train good.graph --memory 0", 2, "--memory: a budget of 0 bytes holds nothing"},
     {"bad_precision", "train resnet18 --precision f16", 2, "--precision: 'f16' is not one of f32, tf32, f64"},
+    {"tf32_of_no_tensor_cores", "plan good.graph --precision tf32 --device titan-rtx", 2,
+     "--precision tf32: titan-rtx-24 multiplies no faster in it; leave it out"},
+    {"tf32_on_cpu", "train good.graph --precision tf32 --backend cpu", 2,
+     "--precision tf32: is of NVIDIA cards; backend cpu computes in f32"},
     {"f64_on_cpu", "train resnet18 --precision f64 --backend cpu --image 32", 2, "--backend reference does"},
     {"bad_backend", "train good.graph --backend gpu", 2, "there is no backend 'gpu'"},
     {"bad_device", "plan good.graph --device rtx", 2, "there is no device 'rtx'"},
@@ -331,6 +338,11 @@ const Case kCases[]{
     {"graph_with_batch", "train good.graph --batch 3", 2, "--batch: applies to models of the zoo"},
 
     {"plan_not_there", "train good.graph --plan absent.plan", 2, "absent.plan: cannot be opened"},
+    {"plan_kernel", "train good.graph --backend cpu --plan kernel.plan", 2,
+     "kernel.plan: op conv: backend cpu has no kernel 'warp' for it here; it has "},
+    {"plan_kernel_twice", "train good.graph --plan kernel_twice.plan", 2, "kernel_twice.plan:3: op conv has a kernel already"},
+    {"plan_kernel_word", "train good.graph --plan kernel_word.plan", 2,
+     "kernel_word.plan:2: expected 'rounding' or nothing after the kernel's name, found 'always'"},
     {"plan_empty", "train good.graph --plan empty.plan", 2, "empty.plan: the plan is empty"},
     {"plan_unknown_op", "train good.graph --plan unknown_op.plan", 2, "unknown_op.plan:2: "},
     {"plan_unknown_value", "train good.graph --plan unknown_value.plan", 2, "unknown_value.plan:3: "},

@@ -87,7 +87,8 @@ class Faulty final : public Backend {
   }
   void upload(Tier tier, std::span<const std::byte> from, std::byte* to) override { inner_->upload(tier, from, to); }
   void download(Tier tier, const std::byte* from, std::span<std::byte> to) const override { inner_->download(tier, from, to); }
-  double seconds(const std::function<void()>& body) override { return inner_->seconds(body); }
+  double seconds(Lane lane, const std::function<void()>& body) override { return inner_->seconds(lane, body); }
+  std::int64_t cache_bytes() const override { return inner_->cache_bytes(); }
 
   void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) override {
     if ((fault == Fault::copy_in && lane == Lane::copy_in) || (fault == Fault::copy_out && lane == Lane::copy_out))
@@ -97,8 +98,9 @@ class Faulty final : public Backend {
 
   // Faults of kernels are those of `add`.
   using Backend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
-    auto inner = inner_->kernel(call, lane);
+  std::vector<Alternative> alternatives(const Call& call) override { return inner_->alternatives(call); }
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view chosen) override {
+    auto inner = inner_->kernel(call, lane, chosen);
     if (call.site.op.def->kind() != "add") return inner;
     return std::make_shared<FaultyKernel>(inner, *this, stored_bytes(storage(), call.site.out(0), call.boxes.out[0].shape()));
   }

@@ -99,6 +99,28 @@ TEST(MeasuredProfile, EveryOpOfATrainingStepIsTimed) {
       }
 }
 
+// Beside a card, updates on the host are another processor's work: they are neither timed on the card nor counted as its ops.
+TEST(MeasuredProfile, WhatRunsOnTheHostBesideACardIsNotTimed) {
+  register_ops();
+  const ModelOptions image{.batch = 2, .image_height = 8, .image_width = 8, .classes = 5, .width = 0.05};
+  const StepGraph step = make_step_graph(build_model("mlp", image), StepKind::whole, {});
+  const auto backend = make_backend("cpu", 1);
+  const Program program = program_by("zero-offload", step.graph, *backend);
+  const auto updates = [](const Profile& profile) {
+    return std::ranges::count_if(profile.seconds, [](const auto& entry) { return entry.first.starts_with("sgd"); });
+  };
+  MeasureOptions few;
+  few.op_seconds = 0;
+  Profile host, card;
+  card.device.host_bandwidth = 1e10;
+  measure(host, step.graph, program, *backend, few);
+  measure(card, step.graph, program, *backend, few);
+  EXPECT_GT(updates(host), 0);
+  EXPECT_EQ(updates(card), 0);
+  EXPECT_EQ(host.seconds.size() - card.seconds.size(), static_cast<std::size_t>(updates(host)));
+  EXPECT_EQ(coverage_of(card, step.graph, program).name(), "measured");
+}
+
 TEST(MeasuredProfile, TimeAndMemoryAreBounded) {
   const Graph graph = graph_of(kTwoSizes);
   const auto backend = make_backend("cpu", 1);

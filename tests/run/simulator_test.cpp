@@ -56,6 +56,24 @@ TEST(Simulator, KernelsAndCopiesSlowEachOther) {
   expect_times(simulate(graph, hand.program, profile), {{0, 4}, {0, 5}, {5, 7}, {7, 9}, {9, 11}});
 }
 
+// x goes out, 16 bytes at 4, while it comes in to another place, at 8.
+TEST(Simulator, CopiesBothWaysSlowEachOther) {
+  const Graph graph = graph_of(kSwapGraph);
+  HandProgram hand(graph);
+  const PieceId x = hand.piece("x", Tier::device, 0), y = hand.piece("y", Tier::device, 256);
+  const PieceId x_host = hand.piece("x", Tier::host, 0), y_host = hand.piece("y", Tier::host, 256);
+  hand.move(Action::copy_out, {hand.whole(x)}, {hand.whole(x_host)});
+  hand.move(Action::copy_in, {hand.whole(y_host)}, {hand.whole(y)});
+  Profile profile = slow_profile();
+  expect_times(simulate(graph, hand.program, profile), {{0, 4}, {0, 2}});
+  // Each takes twice as long beside the other: the copy in ends at 4, when the copy out has done 2 of 4 seconds' work.
+  profile.device.link_overlap = 2;
+  expect_times(simulate(graph, hand.program, profile), {{0, 6}, {0, 4}});
+  // Of a half duplex link each has all in turn.
+  profile.device.full_duplex = false;
+  expect_times(simulate(graph, hand.program, profile), {{0, 4}, {4, 6}});
+}
+
 TEST(Simulator, LaunchIsPaidByEveryInstruction) {
   const Graph graph = graph_of(kSwapGraph);
   const HandProgram hand = swap_program(graph);

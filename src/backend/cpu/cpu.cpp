@@ -12,7 +12,7 @@ namespace {
 
 class Cpu final : public HostBackend {
  public:
-  explicit Cpu(int threads) : HostBackend(cpu_kernels(), cpu_storage(), threads) {}
+  explicit Cpu(int threads) : HostBackend(cpu_kernels(), cpu_storage(), threads, cpu_alternatives()) {}
 
   std::string libraries() const override { return cpu_libraries(); }
 
@@ -28,14 +28,14 @@ class Cpu final : public HostBackend {
   }
 
   using HostBackend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view name) override {
     if (!takes(call))
       user_error(
           "op {}: a value of it has more than the {} elements that the cpu backend takes in one call; choose a planner that "
           "tiles (2ps-h, overl-h)",
           call.site.op.name, most_elements());
-    expect_f32(call, name());
-    return HostBackend::kernel(call, lane);
+    expect_f32(call, this->name());
+    return HostBackend::kernel(call, lane, name);
   }
 };
 

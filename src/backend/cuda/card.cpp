@@ -1,7 +1,9 @@
 #include "backend/cuda/card.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "backend/cuda/card_queues.h"
@@ -10,6 +12,7 @@
 #include "backend/kernel_cache.h"
 #include "base/bytes.h"
 #include "ops/cpu_support.h"
+#include "ops/cuda/library/convolution.h"
 #include "ops/cuda/memory.h"
 #include "ops/registry.h"
 
@@ -34,10 +37,20 @@ struct Rates {
 constexpr Rates kRates[]{{8, 0, 64, 512},   {8, 6, 128, 128},   {8, 9, 128, 128},
                          {9, 0, 128, 1024}, {10, 0, 128, 1024}, {12, 0, 128, 128}};
 
+// Of the driver that is loaded, as it names itself; "unknown" where the system does not say.
+std::string driver_version() {
+  std::ifstream file("/sys/module/nvidia/version");
+  std::string version;
+  return file >> version ? version : "unknown";
+}
+
 class Card final : public Backend {
  public:
   Card(int threads, bool tf32)
-      : threads_(threads), tf32_(tf32), kernels_(cuda_kernels(tf32), storage()), host_kernels_(cpu_kernels(), cpu_storage()) {
+      : threads_(threads),
+        tf32_(tf32),
+        kernels_(cuda_kernels(tf32), storage(), cuda_alternatives(tf32)),
+        host_kernels_(cpu_kernels(), cpu_storage(), cpu_alternatives()) {
     expect_card(cudaSetDevice(0), "it was opened");
     expect_card(cudaFree(nullptr), "it was opened");
     expect_card(cudaGetDeviceProperties(&properties_, 0), "it was described");
@@ -56,7 +69,8 @@ class Card final : public Backend {
   std::string libraries() const override {
     int driver = 0;
     cudaDriverGetVersion(&driver);
-    return fmt::format("{}, CUDA {}.{}, {}", properties_.name, driver / 1000, driver % 1000 / 10, tf32_ ? "tf32" : "f32");
+    return fmt::format("{}, driver {} for CUDA {}.{}, {}, {}", properties_.name, driver_version(), driver / 1000,
+                       driver % 1000 / 10, cudnn_name(), tf32_ ? "tf32" : "f32");
   }
   StorageRule storage() const override { return {.channels_last = true}; }
   bool supports(DType dtype) const override { return dtype != DType::f64; }
@@ -74,10 +88,11 @@ class Card final : public Backend {
   }
 
   using Backend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
-    expect_f32(call, name());
-    return lane == Lane::host ? host_kernels_.get(call) : kernels_.get(call);
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view name) override {
+    expect_f32(call, this->name());
+    return lane == Lane::host ? host_kernels_.get(call, name) : kernels_.get(call, name);
   }
+  std::vector<Alternative> alternatives(const Call& call) override { return kernels_.alternatives(call); }
   void release_kernels() override {
     kernels_.release_unused();
     host_kernels_.release_unused();
@@ -185,15 +200,24 @@ class Card final : public Backend {
   }
   bool addressable(Tier tier) const override { return tier != Tier::device; }
 
-  double seconds(const std::function<void()>& body) override {
-    expect_card(cudaEventRecord(begin_, compute()), "an op was timed");
+  // The queue pauses until all of the body is in it, so that the card waits for nothing: how long the host takes for that is known
+  // from the body before, as bodies are timed several times.
+  double seconds(Lane lane, const std::function<void()>& body) override {
+    constexpr double kLeastPause = 3e-5, kMostPause = 2e-3;
+    using Clock = std::chrono::steady_clock;
+    const cudaStream_t stream = queues_->stream(lane);
+    card::pause(std::clamp(2 * issue_seconds_, kLeastPause, kMostPause), stream);
+    expect_card(cudaEventRecord(begin_, stream), "an op was timed");
+    const auto start = Clock::now();
     body();
-    expect_card(cudaEventRecord(end_, compute()), "an op was timed");
+    issue_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+    expect_card(cudaEventRecord(end_, stream), "an op was timed");
     expect_card(cudaEventSynchronize(end_), "an op was timed");
     float milliseconds = 0;
     expect_card(cudaEventElapsedTime(&milliseconds, begin_, end_), "an op was timed");
     return static_cast<double>(milliseconds) / 1000;
   }
+  std::int64_t cache_bytes() const override { return properties_.l2CacheSize; }
 
   Device device() override;
 
@@ -208,7 +232,6 @@ class Card final : public Backend {
   std::byte* pinned(std::byte* memory, std::int64_t bytes);
   static void copy_over_link(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to,
                              cudaStream_t stream);
-  double link_rate(Lane lane);
 
   int threads_;
   bool tf32_;
@@ -217,6 +240,7 @@ class Card final : public Backend {
   std::int64_t* found_ = nullptr;
   std::int64_t allocated_ = 0;  // bytes of the card's memory that arenas have
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  double issue_seconds_ = 0;  // that the host took to put the last body that was timed into its queue
   KernelCache kernels_;
   KernelCache host_kernels_;  // of ops that run on the host, beside the card
   std::optional<Device> device_;
@@ -298,23 +322,6 @@ void Card::copy_over_link(const CopyPlan& plan, std::int64_t element_bytes, cons
   }
 }
 
-// Bytes a second of a copy of 32 MiB between the host's pinned memory and the card.
-double Card::link_rate(Lane lane) {
-  constexpr std::int64_t kBytes = std::int64_t{32} << 20;
-  std::byte* const device = allocate(Tier::device, kBytes);
-  std::byte* const host = allocate(Tier::host, kBytes);
-  double best = 1;
-  for (int time = 0; time < 3; ++time)
-    best = std::min(best, seconds([&] {
-                      expect_card(lane == Lane::copy_in ? cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, compute())
-                                                        : cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, compute()),
-                                  "its link was timed");
-                    }));
-  deallocate(Tier::device, device, kBytes);
-  deallocate(Tier::host, host, kBytes);
-  return static_cast<double>(kBytes) / best;
-}
-
 Device Card::device() {
   if (device_) return *device_;
   Device device;
@@ -326,16 +333,14 @@ Device Card::device() {
     if (std::pair(known.major, known.minor) <= std::pair(properties_.major, properties_.minor)) rates = known;
   // Two operations a multiply-add, at the clock that the card may reach.
   const double clocks = 1e3 * attribute(cudaDevAttrClockRate) * properties_.multiProcessorCount;
-  device.flops = 2 * clocks * (tf32_ ? rates.tf32 : rates.f32);
+  device.flops = 2 * clocks * rates.f32;
+  if (tf32_ && rates.tf32 > rates.f32) device.tf32_flops = 2 * clocks * rates.tf32;
   device.bandwidth = 2e3 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
-  device.link_in = link_rate(Lane::copy_in);
-  device.link_out = link_rate(Lane::copy_out);
   device.full_duplex = properties_.asyncEngineCount >= 2;
   device.disk_out = 1e9;
   device.disk_in = 2e9;
   device.host_bandwidth = 4e10;
   device.launch_seconds = 4e-6;
-  device.kernel_overlap = 1.03;
   device_ = device;
   return device;
 }

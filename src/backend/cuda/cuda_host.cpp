@@ -10,12 +10,12 @@ namespace {
 
 class CudaHost final : public HostBackend {
  public:
-  CudaHost() : HostBackend(cuda_host_kernels(), StorageRule{.channels_last = true}, 1) {}
+  CudaHost() : HostBackend(cuda_host_kernels(), StorageRule{.channels_last = true}, 1, cuda_host_alternatives()) {}
   bool supports(DType dtype) const override { return dtype != DType::f64; }
   using HostBackend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
-    expect_f32(call, name());
-    return HostBackend::kernel(call, lane);
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view name) override {
+    expect_f32(call, this->name());
+    return HostBackend::kernel(call, lane, name);
   }
   void copy(Lane lane, const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to) override {
     if (lane != Lane::compute) return HostBackend::copy(lane, plan, element_bytes, from, to);

@@ -1,3 +1,4 @@
+#include "ops/alternatives.h"
 #include "ops/conv/cpu_depthwise.h"
 #include "ops/conv/cpu_weights.h"
 #include "ops/registry.h"
@@ -244,20 +245,43 @@ class Blocked final : public Kernel {
   std::int64_t shared_ = 0;
 };
 
-using MakeKernel = std::unique_ptr<Kernel> (*)(const Call& call, const StorageRule& storage, bool planar);
+using Kernels = std::vector<std::unique_ptr<Kernel>>;
+// The kernels for a call, the one that is taken where nothing is chosen first. `first`: that one is enough. There may be none for a
+// planar x.
+using MakeKernels = Kernels (*)(const Call& call, const StorageRule& storage, bool planar, bool first);
 
-// `make` gives nothing where there is no kernel for a planar x.
-std::unique_ptr<Kernel> make_for(const Call& call, const StorageRule& storage, int x, MakeKernel make) {
+Kernels kernels_for(const Call& call, const StorageRule& storage, int x, MakeKernels make, bool first) {
   require_f32(call);
   require_blocks(call, storage);
-  if (call.site.in(x).format != Format::planar) return make(call, storage, false);
-  if (std::unique_ptr<Kernel> kernel = make(call, storage, true)) return kernel;
+  if (call.site.in(x).format != Format::planar) return make(call, storage, false, first);
+  Kernels kernels = make(call, storage, true, first);
+  if (first && !kernels.empty()) return kernels;
   const auto input = static_cast<std::size_t>(x);
-  return std::make_unique<Blocked>(make(call, storage, false), storage, input, call.boxes.in[input]);
+  for (std::unique_ptr<Kernel>& inner : make(call, storage, false, first))
+    kernels.push_back(std::make_unique<Blocked>(std::move(inner), storage, input, call.boxes.in[input]));
+  return kernels;
 }
 
-std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storage, bool planar) {
-  if (call.boxes.out[0].empty()) return make_zero_kernel(call, storage);
+template <int kX, MakeKernels kMake>
+std::unique_ptr<Kernel> first_of(const Call& call, const StorageRule& storage) {
+  return std::move(kernels_for(call, storage, kX, kMake, true).front());
+}
+
+template <int kX, MakeKernels kMake>
+std::vector<PreparedAlternative> all_of(const Call& call, const StorageRule& storage) {
+  std::vector<PreparedAlternative> all;
+  for (std::unique_ptr<Kernel>& kernel : kernels_for(call, storage, kX, kMake, false))
+    if (std::ranges::none_of(all, [&](const auto& other) { return other.kernel->name() == kernel->name(); }))
+      all.push_back({std::move(kernel)});
+  return all;
+}
+
+Kernels forward_kernels(const Call& call, const StorageRule& storage, bool planar, bool first) {
+  Kernels kernels;
+  if (call.boxes.out[0].empty()) {
+    kernels.push_back(make_zero_kernel(call, storage));
+    return kernels;
+  }
   const ConvGeometry geometry =
       conv_geometry(call.site, call.site.in(1).shape, call.site.in(0).shape, call.boxes.in[0], call.boxes.out[0]);
   const std::string what = describe_conv(call, geometry);
@@ -270,49 +294,70 @@ std::unique_ptr<Kernel> make_forward(const Call& call, const StorageRule& storag
     const Unfolding unfolding(geometry, storage, planar);
     const ConvProblem even{ConvPass::forward, storage, bias, problem.relu};
     if (std::optional<Convolution> one = Convolution::find(even, unfolding.geometry(), unfolding.order(call.boxes.in[1]), what))
-      return std::make_unique<Forward>(std::move(*one), unfolding, bias, y);
+      kernels.push_back(std::make_unique<Forward>(std::move(*one), unfolding, bias, y));
+    if (first && !kernels.empty()) return kernels;
   }
   std::optional<Convolution> found = Convolution::find(problem, geometry, order, what, true);
-  if (planar && !(found && found->sees_plain())) return nullptr;
-  if (!found && is_depthwise(geometry)) return make_depthwise_forward(problem, geometry);
-  if (!found) internal_error("oneDNN has only a reference implementation in blocks of {} for {}", storage.channel_block, what);
-  return std::make_unique<Forward>(std::move(*found), std::nullopt, bias, y);
+  if (planar && !(found && found->sees_plain())) return kernels;
+  if (found)
+    kernels.push_back(std::make_unique<Forward>(std::move(*found), std::nullopt, bias, y));
+  else if (is_depthwise(geometry))
+    kernels.push_back(make_depthwise_forward(problem, geometry));
+  if (kernels.empty())
+    internal_error("oneDNN has only a reference implementation in blocks of {} for {}", storage.channel_block, what);
+  return kernels;
 }
 
 std::unique_ptr<Kernel> make_data(const Call& call, const StorageRule& storage) { return make_conv_spread(call, storage, false); }
 
-std::unique_ptr<Kernel> make_weights(const Call& call, const StorageRule& storage, bool planar) {
-  if (call.boxes.in[0].empty()) return make_zero_kernel(call, storage);
+Kernels weights_kernels(const Call& call, const StorageRule& storage, bool planar, bool first) {
+  Kernels kernels;
+  if (call.boxes.in[0].empty()) {
+    kernels.push_back(make_zero_kernel(call, storage));
+    return kernels;
+  }
   const ConvGeometry geometry =
       conv_geometry(call.site, call.site.out(0).shape, call.site.in(1).shape, call.boxes.in[1], call.boxes.in[0]);
   const std::string what = describe_conv(call, geometry);
   const bool bias = call.site.outputs() > 1;
   const ConvProblem problem{ConvPass::weights, storage, bias, false, x_stands_still(geometry), planar};
-  if (!unfoldable(geometry) && !planar && has_row_weights(storage, geometry)) return make_row_weights(problem, geometry);
+  if (!unfoldable(geometry) && !planar && has_row_weights(storage, geometry)) {
+    kernels.push_back(make_row_weights(problem, geometry));
+    if (first) return kernels;
+  }
   const WeightOrder order(geometry.channels, call.boxes.out[0], geometry.x[1]);
   std::optional<Convolution> found = Convolution::find(problem, geometry, order, what);
   if (unfoldable(geometry) && (!found || !found->sees_plain())) {
     const Unfolding unfolding(geometry, storage, planar);
     if (std::optional<Convolution> one =
             Convolution::find({ConvPass::weights, storage, bias}, unfolding.geometry(), unfolding.order(call.boxes.out[0]), what))
-      return std::make_unique<UnfoldedWeights>(std::move(*one), unfolding, bias, MapPiece(storage, geometry.y));
+      kernels.push_back(std::make_unique<UnfoldedWeights>(std::move(*one), unfolding, bias, MapPiece(storage, geometry.y)));
+    if (first && !kernels.empty()) return kernels;
   }
-  if (planar && !(found && found->sees_plain())) return nullptr;
-  if (!found && is_depthwise(geometry)) return make_depthwise_weights(problem, geometry);
+  if (planar && !(found && found->sees_plain())) return kernels;
+  if (!found && is_depthwise(geometry)) {
+    kernels.push_back(make_depthwise_weights(problem, geometry));
+    return kernels;
+  }
   const bool taps = !found;
   if (taps) found = Convolution::find({ConvPass::weights, storage, bias}, geometry.thinned(), order.picked({0}), what, true);
-  if (!found) internal_error("oneDNN has only a reference implementation in blocks of {} for {}", storage.channel_block, what);
-  return std::make_unique<BackwardWeights>(std::move(*found), geometry, storage, taps, bias);
+  if (found) kernels.push_back(std::make_unique<BackwardWeights>(std::move(*found), geometry, storage, taps, bias));
+  if (kernels.empty())
+    internal_error("oneDNN has only a reference implementation in blocks of {} for {}", storage.channel_block, what);
+  return kernels;
 }
 
 }  // namespace
 
 void cpu_conv(KernelTable& table) {
-  for (const std::string_view kind : {"conv2d", "conv3d"})
-    table.add(kind, [](const Call& call, const StorageRule& storage) { return make_for(call, storage, 0, make_forward); });
+  for (const std::string_view kind : {"conv2d", "conv3d"}) table.add(kind, first_of<0, forward_kernels>);
   for (const std::string_view kind : {"conv2d_grad_data", "conv3d_grad_data"}) table.add(kind, make_data);
-  for (const std::string_view kind : {"conv2d_grad_weight", "conv3d_grad_weight"})
-    table.add(kind, [](const Call& call, const StorageRule& storage) { return make_for(call, storage, 1, make_weights); });
+  for (const std::string_view kind : {"conv2d_grad_weight", "conv3d_grad_weight"}) table.add(kind, first_of<1, weights_kernels>);
+}
+
+void cpu_conv_alternatives(AlternativesTable& table) {
+  for (const std::string_view kind : {"conv2d", "conv3d"}) table.add(kind, all_of<0, forward_kernels>);
+  for (const std::string_view kind : {"conv2d_grad_weight", "conv3d_grad_weight"}) table.add(kind, all_of<1, weights_kernels>);
 }
 
 }  // namespace outsize

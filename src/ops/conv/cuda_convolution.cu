@@ -1,3 +1,4 @@
+#include <map>
 #include <optional>
 
 #include "ops/conv/cuda_convolution.h"
@@ -141,6 +142,12 @@ std::optional<Planned> plan_of(const ConvolutionSignature& signature, std::strin
   if (plans.empty()) return std::nullopt;
   return Planned{choose(plans, signature), plans.front()};
 }
+
+std::vector<Planned> every_plan_of(const ConvolutionSignature& signature) {
+  std::vector<Planned> every;
+  for (const auto& plan : all_convolution_plans(signature)) every.push_back({plan, plan});
+  return every;
+}
 #else
 struct Planned {
   HostConvolution convolution;
@@ -156,6 +163,11 @@ std::optional<Planned> plan_of(const ConvolutionSignature& signature, std::strin
   why = "nothing is fused";
   if (signature.bias) return std::nullopt;
   return Planned{HostConvolution(signature)};
+}
+
+std::vector<Planned> every_plan_of(const ConvolutionSignature& signature) {
+  if (signature.bias) return {};
+  return {Planned{HostConvolution(signature)}};
 }
 #endif
 
@@ -341,13 +353,46 @@ class LibraryConvolution {
     plan_in_parts(tf32);
   }
 
+  // The same by each of the library's plans, the bias and the relu fused or not; none where the call is done in parts, or has no y.
+  std::vector<LibraryConvolution> by_every_plan(bool bias, bool relu, bool tf32) const {
+    std::vector<LibraryConvolution> all;
+    const auto add = [&](bool fused_bias, bool fused_relu) {
+      for (Planned& planned : every_plan_of(signatures(fused_bias, fused_relu, tf32).front())) {
+        LibraryConvolution& one = all.emplace_back(*this);
+        one.bias_ = fused_bias;
+        one.relu_ = fused_relu;
+        one.parts_.front().plan = 0;
+        one.shared_ = planned.workspace_bytes();
+        one.planned_.push_back(std::move(planned));
+      }
+    };
+    if (parts_.size() > 1 || parts_.front().boxes.y.empty()) return all;
+    if (bias && relu && !stages_y()) add(true, true);
+    if (bias && !stages_y()) add(true, false);
+    add(false, false);
+    return all;
+  }
+
   // Its last part, from shared_at() on, is used in the library's calls only.
   std::int64_t workspace_bytes() const { return shared_at_ + shared_; }
   std::int64_t shared_at() const { return shared_at_; }
+  // That its calls of the library took when they were tried; negative where they were not.
+  double seconds() const {
+    double total = 0;
+    for (const Part& part : parts_) {
+      if (part.plan < 0) continue;
+      const double one = planned_[static_cast<std::size_t>(part.plan)].seconds();
+      if (one < 0) return -1;
+      total += one;
+    }
+    return total;
+  }
   bool fuses_bias() const { return bias_; }
   bool fuses_relu() const { return relu_; }
   std::string name() const {
     std::string name = planned_.empty() ? "zeros" : planned_.front().name();
+    for (std::size_t i = 1; i < planned_.size(); ++i)
+      if (planned_[i].name() != planned_.front().name()) name.append(1, '+').append(planned_[i].name());
     if (bias_) name += relu_ ? "+bias+relu" : "+bias";
     if (window_) name += "+window";
     if (stages_y() || stages_weight()) name += "+groups";
@@ -445,13 +490,6 @@ class LibraryConvolution {
         *this = std::move(other);
     }
   }
-  double seconds() const {
-    double total = 0;
-    for (const Part& part : parts_)
-      if (part.plan >= 0) total += planned_[static_cast<std::size_t>(part.plan)].seconds();
-    return total;
-  }
-
   void split(std::int64_t most) {
     const Meeting all{seen_.x, seen_.y};
     const Parts parts(geometry_, all, most);
@@ -512,10 +550,9 @@ LibraryConvolution weights_of(const Call& call) {
 
 bool has_bias(const Call& call) { return call.site.inputs() > 2 && !call.boxes.in[2].empty(); }
 
-std::unique_ptr<Kernel> make_library_forward(const Call& call, bool tf32) {
+// The kernels of planned convolutions.
+std::unique_ptr<Kernel> forward_kernel(const Call& call, const LibraryConvolution& convolution) {
   const bool bias = has_bias(call), relu = call.site.word("activation") == "relu";
-  LibraryConvolution convolution = forward_of(call);
-  convolution.plan(call.site, bias, relu, tf32);
   return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
     const Box& box = run.out_boxes[0];
     const float* const numbers = bias ? in<float>(run, 2) : nullptr;
@@ -526,10 +563,8 @@ std::unique_ptr<Kernel> make_library_forward(const Call& call, bool tf32) {
   });
 }
 
-std::unique_ptr<Kernel> make_library_spread(const Call& call, bool tf32) {
+std::unique_ptr<Kernel> spread_kernel(const Call& call, const LibraryConvolution& convolution) {
   const bool bias = has_bias(call);
-  LibraryConvolution convolution = spread_of(call);
-  convolution.plan(call.site, false, false, tf32);
   return make_kernel(convolution.name(), convolution.workspace_bytes(), [=](const KernelRun& run) {
     const Box& box = run.out_boxes[0];
     float* const result = out<float>(run, 0);
@@ -539,11 +574,9 @@ std::unique_ptr<Kernel> make_library_spread(const Call& call, bool tf32) {
   });
 }
 
-std::unique_ptr<Kernel> make_library_weights(const Call& call, bool tf32) {
+std::unique_ptr<Kernel> weights_kernel(const Call& call, const LibraryConvolution& convolution) {
   const bool bias = call.site.outputs() > 1;
   const ReduceShape shape = sum_shape(call.boxes.in[0]);
-  LibraryConvolution convolution = weights_of(call);
-  convolution.plan(call.site, false, false, tf32);
   const std::int64_t workspace =
       std::max(convolution.workspace_bytes(), convolution.shared_at() + (bias ? reduce_workspace<Sum>(shape) : 0));
   return make_kernel(convolution.name(), workspace, [=](const KernelRun& run) {
@@ -554,20 +587,40 @@ std::unique_ptr<Kernel> make_library_weights(const Call& call, bool tf32) {
   });
 }
 
+std::unique_ptr<Kernel> make_library_forward(const Call& call, bool tf32) {
+  LibraryConvolution convolution = forward_of(call);
+  convolution.plan(call.site, has_bias(call), call.site.word("activation") == "relu", tf32);
+  return forward_kernel(call, convolution);
+}
+
+std::unique_ptr<Kernel> make_library_spread(const Call& call, bool tf32) {
+  LibraryConvolution convolution = spread_of(call);
+  convolution.plan(call.site, false, false, tf32);
+  return spread_kernel(call, convolution);
+}
+
+std::unique_ptr<Kernel> make_library_weights(const Call& call, bool tf32) {
+  LibraryConvolution convolution = weights_of(call);
+  convolution.plan(call.site, false, false, tf32);
+  return weights_kernel(call, convolution);
+}
+
 // Of a block program and what make_library(call, tf32) gives the one that is faster on the card, in memory that is given back at
-// once; the block program where there is none, or no card, or the library has no plan.
-std::unique_ptr<Kernel> faster_of(std::unique_ptr<Kernel> own, [[maybe_unused]] const Call& call,
-                                  [[maybe_unused]] const StorageRule& storage, [[maybe_unused]] bool tf32,
-                                  [[maybe_unused]] std::unique_ptr<Kernel> (*make_library)(const Call&, bool)) {
-#if defined(__CUDACC__)
-  if (convolution_choice() == ConvolutionChoice::own) return own;
+// once; the block program where there is none, or no card, or the library has no plan. `choice` may ask for either.
+std::unique_ptr<Kernel> faster_of(std::unique_ptr<Kernel> own, const Call& call, [[maybe_unused]] const StorageRule& storage,
+                                  bool tf32, std::unique_ptr<Kernel> (*make_library)(const Call&, bool), ConvolutionChoice choice) {
+#if !defined(__CUDACC__)
+  if (choice == ConvolutionChoice::fastest) return own;
+#endif
+  if (choice == ConvolutionChoice::own) return own;
   std::unique_ptr<Kernel> library;
   try {
     library = make_library(call, tf32);
   } catch (const UserError&) {
     return own;
   }
-  if (convolution_choice() == ConvolutionChoice::library) return library;
+  if (choice == ConvolutionChoice::library) return library;
+#if defined(__CUDACC__)
   std::int64_t bytes = 0;
   const auto book = [&](const ValueType& type, const Box& box) {
     const std::int64_t at = bytes;
@@ -608,21 +661,56 @@ std::unique_ptr<Kernel> faster_of(std::unique_ptr<Kernel> own, [[maybe_unused]] 
 
 }  // namespace
 
-std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool tf32) {
+namespace {
+
+// A call of any of these kinds as the library does it; nothing where there is nothing to do, or block programs serve.
+std::optional<LibraryConvolution> library_convolution(const Call& call) {
   const std::string_view kind = call.site.op.def->kind();
   const auto empty = [](const Box& box) { return box.empty(); };
-  if (std::ranges::any_of(std::span(call.boxes.in).first(2), empty) || call.boxes.out[0].empty()) return {};
+  if (std::ranges::any_of(std::span(call.boxes.in).first(2), empty) || call.boxes.out[0].empty()) return std::nullopt;
   const bool weights = kind.ends_with("_grad_weight"), spread = kind.ends_with("_grad_data") || kind.starts_with("conv_transpose");
   const OpSite& site = call.site;
   if (is_depthwise(call, weights ? site.out(0).shape : site.in(1).shape,
                    weights  ? site.in(1).shape
                    : spread ? site.out(0).shape
                             : site.in(0).shape))
-    return {};
-  if (weights) return weights_of(call).signatures(false, false, tf32);
-  if (spread) return spread_of(call).signatures(false, false, tf32);
-  return forward_of(call).signatures(false, false, tf32);
+    return std::nullopt;
+  return weights ? weights_of(call) : spread ? spread_of(call) : forward_of(call);
 }
+
+}  // namespace
+
+std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool tf32) {
+  const std::optional<LibraryConvolution> convolution = library_convolution(call);
+  return convolution ? convolution->signatures(false, false, tf32) : std::vector<ConvolutionSignature>{};
+}
+
+#if defined(__CUDACC__)
+std::optional<Alternative> described_convolution(const Call& call, bool tf32, const std::string& description) {
+  if (!call.site.op.def->kind().starts_with("conv")) return std::nullopt;
+  const std::optional<LibraryConvolution> convolution = library_convolution(call);
+  if (!convolution) return std::nullopt;
+  constexpr int kFew = 10;  // as many as are tried on a card
+  // Never destroyed: the library may have ended before.
+  static auto& known = *new std::map<std::string, std::optional<PlannedConvolution>>();
+  Alternative found;
+  for (const ConvolutionSignature& signature : convolution->signatures(false, false, tf32)) {
+    const auto [at, is_new] = known.try_emplace(description + to_string(signature));
+    if (is_new) {
+      const std::int64_t most = workspace_limit(signature);
+      for (const PlannedConvolution& plan : planned_convolutions(signature, description, kFew)) {
+        const bool fits = plan.workspace_bytes <= most, had = at->second && at->second->workspace_bytes <= most;
+        if (!had && (fits || !at->second || plan.workspace_bytes < at->second->workspace_bytes)) at->second = plan;
+      }
+    }
+    if (!at->second) return std::nullopt;
+    if (found.name.empty()) found.name = at->second->name;
+    found.workspace_bytes = std::max(found.workspace_bytes, at->second->workspace_bytes);
+  }
+  found.workspace_bytes += convolution->shared_at();
+  return found;
+}
+#endif
 
 std::int64_t& most_elements() {
   static std::int64_t most = (std::int64_t{1} << 31) - 1;
@@ -634,7 +722,7 @@ ConvolutionChoice& convolution_choice() {
   return choice;
 }
 
-std::unique_ptr<Kernel> make_convolution(const Call& call, const StorageRule& storage, bool tf32) {
+std::unique_ptr<Kernel> make_convolution(const Call& call, const StorageRule& storage, bool tf32, ConvolutionChoice choice) {
   expect_card_call(call, storage);
   const Box& y = call.boxes.out[0];
   if (y.empty()) return make_nothing();
@@ -648,10 +736,10 @@ std::unique_ptr<Kernel> make_convolution(const Call& call, const StorageRule& st
                    bias ? in<float>(run, 2) : nullptr, relu},
                   false, run.queue);
   });
-  return faster_of(std::move(own), call, storage, tf32, make_library_forward);
+  return faster_of(std::move(own), call, storage, tf32, make_library_forward, choice);
 }
 
-std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage, bool tf32) {
+std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage, bool tf32, ConvolutionChoice choice) {
   expect_card_call(call, storage);
   const Box& x = call.boxes.out[0];
   if (x.empty()) return make_nothing();
@@ -665,10 +753,11 @@ std::unique_ptr<Kernel> make_spread(const Call& call, const StorageRule& storage
                    bias ? in<float>(run, 2) : nullptr},
                   true, run.queue);
   });
-  return faster_of(std::move(own), call, storage, tf32, make_library_spread);
+  return faster_of(std::move(own), call, storage, tf32, make_library_spread, choice);
 }
 
-std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const StorageRule& storage, bool tf32) {
+std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const StorageRule& storage, bool tf32,
+                                                 ConvolutionChoice choice) {
   expect_card_call(call, storage);
   const Box& y = call.boxes.in[0];
   const Box& x = call.boxes.in[1];
@@ -687,11 +776,50 @@ std::unique_ptr<Kernel> make_convolution_weights(const Call& call, const Storage
   };
   if (is_depthwise(call, call.site.out(0).shape, call.site.in(1).shape))
     return faster_of(make_own("depthwise", depthwise_weights_workspace(windows, y), run_depthwise_weights), call, storage, tf32,
-                     make_library_weights);
+                     make_library_weights, choice);
   if (has_stem_weights(windows, channels_of(call.site, call.site.out(0).shape), y, x))
     return faster_of(make_own("unfold", stem_weights_workspace(windows, y, x), run_stem_weights), call, storage, tf32,
-                     make_library_weights);
+                     make_library_weights, choice);
   return make_library_weights(call, tf32);
+}
+
+namespace {
+
+using Make = std::unique_ptr<Kernel> (*)(const Call& call, const StorageRule& storage, bool tf32, ConvolutionChoice choice);
+using KernelOf = std::unique_ptr<Kernel> (*)(const Call& call, const LibraryConvolution& convolution);
+
+// The kernel that is taken where nothing is chosen, the block program, and all that the library has, not only those which are fast
+// or small: a plan that was saved names one of them, whatever was timed since.
+std::vector<PreparedAlternative> alternatives_of(const Call& call, const StorageRule& storage, bool tf32, Make make,
+                                                 LibraryConvolution (*library_of)(const Call&), KernelOf kernel_of, bool relu) {
+  std::vector<PreparedAlternative> found;
+  const auto add = [&](std::unique_ptr<Kernel> kernel, double seconds) {
+    const auto same = std::ranges::find_if(found, [&](const auto& other) { return other.kernel->name() == kernel->name(); });
+    if (same == found.end())
+      found.push_back({std::move(kernel), seconds});
+    else if (seconds >= 0)
+      same->seconds = seconds;
+  };
+  add(make(call, storage, tf32, convolution_choice()), -1);
+  const auto empty = [](const Box& box) { return box.empty(); };
+  if (std::ranges::any_of(std::span(call.boxes.in).first(2), empty) || call.boxes.out[0].empty()) return found;
+  add(make(call, storage, tf32, ConvolutionChoice::own), -1);
+  const bool bias = kernel_of == forward_kernel && has_bias(call);
+  for (const LibraryConvolution& one : library_of(call).by_every_plan(bias, relu, tf32)) add(kernel_of(call, one), one.seconds());
+  return found;
+}
+
+}  // namespace
+
+std::vector<PreparedAlternative> convolution_alternatives(const Call& call, const StorageRule& storage, bool tf32) {
+  const bool relu = call.site.word("activation") == "relu";
+  return alternatives_of(call, storage, tf32, make_convolution, forward_of, forward_kernel, relu);
+}
+std::vector<PreparedAlternative> spread_alternatives(const Call& call, const StorageRule& storage, bool tf32) {
+  return alternatives_of(call, storage, tf32, make_spread, spread_of, spread_kernel, false);
+}
+std::vector<PreparedAlternative> convolution_weights_alternatives(const Call& call, const StorageRule& storage, bool tf32) {
+  return alternatives_of(call, storage, tf32, make_convolution_weights, weights_of, weights_kernel, false);
 }
 
 }  // namespace outsize::OUTSIZE_PLACE

@@ -1,4 +1,5 @@
 #include "cuda_ops.h"
+#include "ops/alternatives.h"
 #include "ops/cuda/support.h"
 
 namespace outsize {
@@ -7,6 +8,7 @@ namespace OUTSIZE_PLACE {
 #define OUTSIZE_DECLARE(name) void cuda_##name(KernelTable&);
 OUTSIZE_CUDA_OPS(OUTSIZE_DECLARE)
 #undef OUTSIZE_DECLARE
+void cuda_conv_alternatives(AlternativesTable&, bool tf32);
 
 }  // namespace OUTSIZE_PLACE
 
@@ -25,6 +27,17 @@ KernelTable cuda_host_kernels(bool tf32) {
 #define OUTSIZE_ADD(name) OUTSIZE_PLACE::cuda_##name(table);
   OUTSIZE_CUDA_OPS(OUTSIZE_ADD)
 #undef OUTSIZE_ADD
+  return table;
+}
+
+#if defined(__CUDACC__)
+AlternativesTable cuda_alternatives(bool tf32) {
+#else
+AlternativesTable cuda_host_alternatives() {
+  constexpr bool tf32 = false;
+#endif
+  AlternativesTable table;
+  OUTSIZE_PLACE::cuda_conv_alternatives(table, tf32);
   return table;
 }
 

@@ -202,9 +202,27 @@ struct Candidate {
   CudnnDescriptor plan;
   std::int64_t engine = 0;
   std::int64_t workspace_bytes = 0;
+  std::string knobs;  // "/2-1/5-3": the settings that it has, each its number and its value
 
-  std::string name() const { return fmt::format("cudnn:engine{}", engine); }
+  std::string engine_name() const { return fmt::format("cudnn:engine{}", engine); }
+  std::string name() const { return engine_name() + knobs; }
 };
+
+std::string knobs_of(const CudnnDescriptor& configuration) {
+  const std::int64_t count = configuration.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+  std::vector<CudnnDescriptor> choices;
+  std::vector<cudnnBackendDescriptor_t> raw;
+  for (std::int64_t i = 0; i < count; ++i) raw.push_back(choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR).raw());
+  const std::int64_t found = configuration.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, raw.data());
+  std::string text;
+  for (std::int64_t i = 0; i < std::min(found, count); ++i) {
+    cudnnBackendKnobType_t type{};
+    const CudnnDescriptor& choice = choices[static_cast<std::size_t>(i)];
+    choice.get(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
+    text += fmt::format("/{}-{}", static_cast<int>(type), choice.get_integer(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  return text;
+}
 
 // Calls take(candidate) for the plans that are permitted, in cuDNN's order, until it returns false. `device` is null for the card
 // in use. What cuDNN answered where it has none.
@@ -250,7 +268,8 @@ std::string for_each_candidate(const ConvolutionSignature& signature, const Cudn
         continue;
       }
       const std::int64_t workspace = plan.get_integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-      if (!take(Candidate{std::move(plan), engine.get_integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), workspace})) return why;
+      if (!take(Candidate{std::move(plan), engine.get_integer(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), workspace, knobs_of(configuration)}))
+        return why;
     }
   }
   if (why.empty())
@@ -262,6 +281,7 @@ class CudnnPlan final : public ConvolutionPlan {
  public:
   CudnnPlan(Candidate candidate, bool bias) : candidate_(std::move(candidate)), bias_(bias) {}
   std::string name() const override { return candidate_.name(); }
+  std::string engine_name() const { return candidate_.engine_name(); }
   std::int64_t workspace_bytes() const override { return candidate_.workspace_bytes; }
   double seconds() const override { return seconds_; }
   void measured(double seconds) { seconds_ = seconds; }
@@ -365,13 +385,9 @@ ConvolutionPlans front_of(std::vector<std::shared_ptr<CudnnPlan>> tried) {
 
 struct Found {
   ConvolutionPlans plans;
+  ConvolutionPlans all;
   std::string why;
 };
-
-// The most that a plan's workspace should be.
-std::int64_t workspace_limit(const ConvolutionSignature& signature) {
-  return std::min(kMostWorkspace, operand_bytes(signature) + kMostOver);
-}
 
 // The first few candidates and, where none of them keeps the limit, the first beyond them that does.
 std::vector<Candidate> first_candidates(const ConvolutionSignature& signature, const CudnnDescriptor* device, std::size_t few,
@@ -408,7 +424,7 @@ CudnnPlans candidates_of(const ConvolutionSignature& signature, std::string& why
 bool time_candidates(const ConvolutionSignature& signature, const CudnnPlans& candidates) {
   const std::string call = to_string(signature);
   const auto way_of = [&](std::size_t i) {
-    return fmt::format("cuDNN {}, candidate {}, {}", cudnn().version(), i, candidates[i]->name());
+    return fmt::format("cuDNN {}, candidate {}, {}", cudnn().version(), i, candidates[i]->engine_name());
   };
   std::vector<std::size_t> unknown;
   double best = INFINITY;
@@ -453,8 +469,8 @@ const CudnnPlans& tried_plans(const ConvolutionSignature& sample) {
   return at->second;
 }
 
-// Gives the candidates the seconds that those of the sample took, as many more as the signature has positions: of the fastest of
-// the same engine. Whether any has some now.
+// Gives the candidates the seconds that those of the sample took, as many more as the signature has positions: of the plan with the
+// same name, or else of the fastest of the same engine. Whether any has some now.
 bool take_times(const ConvolutionSignature& signature, const CudnnPlans& candidates, const ConvolutionSignature& sample,
                 const CudnnPlans& tried) {
   const double more = static_cast<double>(signature.y.product()) / static_cast<double>(sample.y.product());
@@ -462,7 +478,11 @@ bool take_times(const ConvolutionSignature& signature, const CudnnPlans& candida
   for (const auto& candidate : candidates) {
     double seconds = INFINITY;
     for (const auto& other : tried) {
-      if (other->seconds() < 0 || other->name() != candidate->name()) continue;
+      if (other->seconds() < 0 || other->engine_name() != candidate->engine_name()) continue;
+      if (other->name() == candidate->name()) {
+        seconds = other->seconds();
+        break;
+      }
       seconds = std::min(seconds, other->seconds());
     }
     if (std::isinf(seconds)) continue;
@@ -483,10 +503,12 @@ Found find_plans(const ConvolutionSignature& signature) {
       found.why = "there is no memory to see what it makes of NaN";
     else
       found.plans.assign(candidates.begin(), candidates.end());
+    found.all = found.plans;
     return found;
   }
   std::erase_if(candidates, [](const auto& candidate) { return candidate->seconds() < 0 || std::isinf(candidate->seconds()); });
   const bool none = candidates.empty();
+  found.all.assign(candidates.begin(), candidates.end());
   found.plans = front_of(std::move(candidates));
   if (none && found.why.empty()) found.why = "none of its plans could be run";
   return found;
@@ -513,15 +535,39 @@ ConvolutionSignature sample_of(ConvolutionSignature s) {
   return s;
 }
 
-const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature, std::string* why) {
+std::string cudnn_name() {
+  try {
+    const auto version = static_cast<std::int64_t>(cudnn().version());
+    return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  } catch (const UserError&) {
+    return "no cuDNN";
+  }
+}
+
+namespace {
+
+const Found& found_for(const ConvolutionSignature& signature) {
   check(signature);
   // Never destroyed: the library may have ended before.
   static std::map<std::string, Found>& known = *new std::map<std::string, Found>();
   const std::string key = to_string(signature);
   auto at = known.find(key);
   if (at == known.end()) at = known.emplace(key, find_plans(signature)).first;
-  if (why) *why = at->second.why;
-  return at->second.plans;
+  return at->second;
+}
+
+}  // namespace
+
+const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature, std::string* why) {
+  const Found& found = found_for(signature);
+  if (why) *why = found.why;
+  return found.plans;
+}
+
+const ConvolutionPlans& all_convolution_plans(const ConvolutionSignature& signature) { return found_for(signature).all; }
+
+std::int64_t workspace_limit(const ConvolutionSignature& signature) {
+  return std::min(kMostWorkspace, operand_bytes(signature) + kMostOver);
 }
 
 std::shared_ptr<const ConvolutionPlan> choose(const ConvolutionPlans& plans, const ConvolutionSignature& signature) {

@@ -11,6 +11,9 @@
 // Convolutions as cuDNN is told of them: packed maps with their channels last, plain weights, f32.
 namespace outsize {
 
+// "cuDNN 9.19.0", or "no cuDNN" where none that does can be loaded.
+std::string cudnn_name();
+
 enum class ConvolutionPass : std::uint8_t { forward, data, weights };
 
 // y[n, o, p] = Σ w[o, c, t] · x[n, c, p · stride − before + t · dilation], or the gradient of that with respect to x or w. What a
@@ -70,7 +73,7 @@ struct ConvolutionOperands {
 class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
-  // "cudnn:engine67"
+  // "cudnn:engine67/2-1/5-3": the engine and its settings, in the library's numbers
   virtual std::string name() const = 0;
   virtual std::int64_t workspace_bytes() const = 0;
   // What a call took when the plans were made; negative where there was no memory to try.
@@ -87,10 +90,16 @@ using ConvolutionPlans = std::vector<std::shared_ptr<const ConvolutionPlan>>;
 // A relu is fused only where a NaN has been seen to stay one.
 const ConvolutionPlans& convolution_plans(const ConvolutionSignature& signature, std::string* why = nullptr);
 
-// The first whose workspace is at most kMostWorkspace, and at most kMostOver more than what the convolution reads and writes; where
-// there is none, the one with the least workspace. Null where there is no plan at all.
+// All of them that can be run, those that another beats too.
+const ConvolutionPlans& all_convolution_plans(const ConvolutionSignature& signature);
+
+// The most that a plan's workspace should be: kMostWorkspace, and at most kMostOver more than what the convolution reads and
+// writes.
 inline constexpr std::int64_t kMostWorkspace = std::int64_t{256} << 20;
 inline constexpr std::int64_t kMostOver = std::int64_t{64} << 20;
+std::int64_t workspace_limit(const ConvolutionSignature& signature);
+
+// The first within the limit; where there is none, the one with the least workspace. Null where there is no plan at all.
 std::shared_ptr<const ConvolutionPlan> choose(const ConvolutionPlans& plans, const ConvolutionSignature& signature);
 
 // What cuDNN plans for a card that is only described, in its JSON: name and workspace of the first few of those that would be tried
