@@ -1,5 +1,6 @@
 #include "run/trace_file.h"
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -36,12 +37,24 @@ Json event_of(const Graph& graph, const Program& program, Backend& backend, cons
           {"args", arguments}};
 }
 
+constexpr std::string_view kBeginning = "{\"traceEvents\":[";
+
 }  // namespace
+
+void expect_trace(const std::string& path) {
+  std::error_code failure;
+  if (!std::filesystem::is_regular_file(path, failure) || std::filesystem::file_size(path, failure) == 0) return;
+  std::string beginning(kBeginning.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(beginning.data(), std::ssize(beginning));
+  if (beginning != kBeginning)
+    user_error("--trace: '{}' is there and is no trace; nothing else is written over: give another name, or remove this file first",
+               path);
+}
 
 void write_trace(const std::string& path, const Graph& graph, const Program& program, Backend& backend, const Profile& profile,
                  const Trace& trace) {
   std::ofstream file(path);
-  file << "{\"traceEvents\":[\n";
+  file << kBeginning << "\n";
   for (int lane = 0; lane < kLanes; ++lane)
     file << Json{{"name", "thread_name"},
                  {"ph", "M"},

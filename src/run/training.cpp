@@ -42,10 +42,11 @@ void load_weights(Trainer& trainer, const std::string& path, bool partial) {
   tell(report.misshaped, "of another shape, left as initialised");
 }
 
-// A run of hours should not end with a file that cannot be written, or take the place of something else.
-void check_writable(const std::string& path) {
+// A run of hours should not end with a file that cannot be written, or take the place of something else: `expect_own` throws where
+// there is another file than one of the same kind.
+void check_writable(const std::string& path, void (*expect_own)(const std::string&)) {
   if (path.empty()) return;
-  expect_replaceable(path);
+  expect_own(path);
   OutputFile{path};
 }
 
@@ -300,9 +301,9 @@ void check_request(const TrainingRequest& request) {
   check_schedule(request);
   if (request.load_threads > kMostLoadThreads)
     user_error("--load-threads: {} is more than {}", request.load_threads, kMostLoadThreads);
-  check_writable(request.save);
-  check_writable(request.save_gradients);
-  check_writable(request.trace);
+  check_writable(request.save, expect_replaceable);
+  check_writable(request.save_gradients, expect_replaceable);
+  check_writable(request.trace, expect_trace);
   if (request.checkpoint.empty() && (request.resume || request.checkpoint_every > 0))
     user_error("{}: give --checkpoint DIR too", request.resume ? "--resume" : "--checkpoint-every");
   if (request.partial && request.weights.empty()) user_error("--partial: says how to take --weights; give them too");

@@ -250,6 +250,7 @@ const Case kCases[]{
     {"data_overwritten", "train good.graph --data good.npz --save ./good.npz", 2, "--save and --data name the same file"},
     {"eval_data_overwritten", "train good.graph --eval-data good.npz --save-gradients good.npz", 2,
      "--save-gradients and --eval-data name the same file"},
+    {"trace_over_text", "train good.graph --trace garbage.bin", 2, "--trace: 'garbage.bin' is there and is no trace"},
     {"text_overwritten", "train good.graph --save garbage.bin", 2,
      "nothing but a safetensors file is written over: give another name, or remove this file first"},
     {"array_overwritten", "train good.graph --save-gradients no_y.npz", 2, "no_y.npz: not a safetensors file"},
