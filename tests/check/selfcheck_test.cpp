@@ -44,8 +44,8 @@ class Faulty final : public HostBackend {
   explicit Faulty(Fault fault) : HostBackend(cuda_host_kernels(), StorageRule{.channels_last = true}, 1), fault_(fault) {}
   bool supports(DType dtype) const override { return dtype != DType::f64; }
   using HostBackend::kernel;
-  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane) override {
-    std::shared_ptr<const Kernel> kernel = HostBackend::kernel(call, lane);
+  std::shared_ptr<const Kernel> kernel(const Call& call, Lane lane, std::string_view name) override {
+    std::shared_ptr<const Kernel> kernel = HostBackend::kernel(call, lane, name);
     if (fault_ == Fault::none || fault_ == Fault::lost_byte || call.site.op.def->kind() != "relu") return kernel;
     return std::make_shared<FaultyKernel>(std::move(kernel), fault_);
   }
