@@ -4,86 +4,16 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
-#include <random>
-#include <tuple>
 
 #include "base/bytes.h"
+#include "packing_cases.h"
+#include "packing_checks.h"
 
 namespace outsize {
 namespace {
 
 constexpr std::int64_t KiB = 1024;
 constexpr std::int64_t MiB = 1024 * KiB;
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::int64_t between(std::int64_t lo, std::int64_t hi) {
-    return lo + static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(hi - lo + 1));
-  }
-  bool one_in(std::int64_t n) { return between(1, n) == 1; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-// Every promise of the header except how low the peak is, by looking at every pair.
-void expect_valid(const std::vector<Lifetime>& lives, const Packing& packing) {
-  ASSERT_EQ(packing.offsets.size(), lives.size());
-  std::int64_t peak = 0;
-  for (std::size_t i = 0; i < lives.size(); ++i) {
-    ASSERT_GE(packing.offsets[i], 0);
-    ASSERT_EQ(packing.offsets[i] % kAlignment, 0);
-    peak = std::max(peak, packing.offsets[i] + lives[i].bytes);
-    for (std::size_t j = 0; j < i; ++j) {
-      const bool share_time = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
-      const bool share_bytes =
-          packing.offsets[i] < packing.offsets[j] + lives[j].bytes && packing.offsets[j] < packing.offsets[i] + lives[i].bytes;
-      ASSERT_FALSE(share_time && share_bytes && lives[i].bytes > 0 && lives[j].bytes > 0) << i << " and " << j;
-    }
-  }
-  EXPECT_EQ(packing.peak, peak);
-}
-
-// The same for any number of lifetimes: no two neighbours in the arena meet while both live.
-void expect_valid_by_sweep(const std::vector<Lifetime>& lives, const Packing& packing) {
-  struct Event {
-    std::int64_t time;
-    bool begins;
-    std::size_t index;
-  };
-  std::vector<Event> events;
-  for (std::size_t i = 0; i < lives.size(); ++i) {
-    if (lives[i].bytes == 0) continue;
-    events.push_back({lives[i].first, true, i});
-    events.push_back({lives[i].last + 1, false, i});
-  }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-    return std::tuple(a.time, a.begins, a.index) < std::tuple(b.time, b.begins, b.index);
-  });
-  std::map<std::int64_t, std::int64_t> live;  // begin → end
-  for (const Event& event : events) {
-    const std::int64_t begin = packing.offsets[event.index];
-    if (!event.begins) {
-      live.erase(begin);
-      continue;
-    }
-    const auto [at, fresh] = live.emplace(begin, begin + lives[event.index].bytes);
-    ASSERT_TRUE(fresh);
-    if (at != live.begin()) {
-      ASSERT_LE(std::prev(at)->second, begin);
-    }
-    if (std::next(at) != live.end()) {
-      ASSERT_LE(at->second, std::next(at)->first);
-    }
-  }
-}
-
-double excess_percent(const std::vector<Lifetime>& lives, const Packing& packing) {
-  const auto bound = static_cast<double>(largest_live_sum(lives));
-  return 100 * (static_cast<double>(packing.peak) - bound) / bound;
-}
 
 TEST(LargestLiveSum, CountsBothEndsAndRoundsUp) {
   EXPECT_EQ(largest_live_sum({}), 0);
