@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -13,9 +14,21 @@
 #include "plan/swap/absences.h"
 #include "plan/swap/recompute.h"
 #include "plan/swap/residence.h"
+#include "plan/tiling/large_values.h"
 #include "plan/tiling/micro_ops.h"
 
 namespace outsize {
+
+namespace {
+
+constexpr PlannerOption kStreamSplit{
+    .name = "split",
+    .kind = PlannerOption::Kind::word,
+    .initial = "true",
+    .help = "a large value, as logits, may be taken piece by piece; false: results are keep's to the bit",
+    .words = "true|false"};
+
+}  // namespace
 
 namespace {
 
@@ -34,6 +47,7 @@ struct Remaking {
 struct Setting {
   Remaking remaking;
   Residence residence;
+  Pieces large;  // of the largest value that can be taken apart
 
   bool operator==(const Setting&) const = default;
 };
@@ -55,7 +69,8 @@ class Stream {
       consider({});
     } else {
       begin();
-      improve();
+      improve({});
+      if (request_.options.flag(kStreamSplit)) take_apart();
     }
     if (best_) return *std::move(best_);
     return *std::move(refusal_);
@@ -65,18 +80,24 @@ class Stream {
   static constexpr std::int64_t kParts = Residence::kParts;
   static_assert(kParts == Remaking::kParts);
 
-  // All combinations of a few.
+  // All combinations of a few; then longer segments.
   void begin() {
-    std::vector<Remaking> remakings{{}, {true}, {true, 1, kParts / 2}, {true, 1, kParts * 3 / 4}, {true, 1, kParts}};
-    for (std::int64_t span = 2; span < std::ssize(groups_); span *= 2) remakings.push_back({true, span, kParts});
+    const std::vector<Remaking> remakings{{}, {true}, {true, 1, kParts / 2}, {true, 1, kParts * 3 / 4}, {true, 1, kParts}};
     for (const std::int64_t whole : {kParts, kParts / 2, kParts / 4, std::int64_t{0}})
       for (const std::int64_t state_away : {kParts, kParts / 2, std::int64_t{0}})
         for (const Remaking& remaking : remakings) consider({remaking, {whole, state_away, 0}});
     for (const Remaking& remaking : remakings) consider({remaking, {0, 0, kParts}});
+    try_segments({});
+  }
+
+  void try_segments(const Pieces& large) {
+    const Residence residence = best_setting_.residence;
+    for (std::int64_t span = 2; span < std::ssize(groups_); span *= 2)
+      for (const std::int64_t full : {kParts / 2, kParts}) consider({{true, span, full}, residence, large});
   }
 
   // Steps from the best along one number, or two at once, shorter and shorter ones; of each length again while that helps.
-  void improve() {
+  void improve(const Pieces& large) {
     constexpr int kAgain = 2;
     using Numbers = std::array<int, 4>;  // full, whole, state_away, all_away
     constexpr std::array<Numbers, 7> kWays{
@@ -88,6 +109,7 @@ class Stream {
         for (const Numbers& way : kWays)
           for (const std::int64_t by : {-step, step}) {
             Setting next = best_setting_;
+            next.large = large;
             const auto move = [&](std::int64_t& number, int times) {
               number = std::clamp<std::int64_t>(number + times * by, 0, kParts);
             };
@@ -99,6 +121,28 @@ class Stream {
           }
       }
     }
+  }
+
+  // Tries the same with a large value in pieces, which changes the order in which numbers are summed: it must be worth it.
+  void take_apart() {
+    constexpr std::int64_t kLarge = 16;   // a value is large that takes so many parts of the memory or more,
+    constexpr std::int64_t kPieces = 64;  // and its pieces take so many
+    constexpr double kWorth = 0.97;
+    constexpr double kBusy = 1.02;  // of what its ops take: no more could be gained
+    if (best_ && least_excess_ == 0 && least_seconds_ < kBusy * std::accumulate(costs_.seconds.begin(), costs_.seconds.end(), 0.0))
+      return;
+    large_ = find_large_value(request_, order_, limit_ / kLarge);
+    if (!large_) return;
+    runs_.clear();
+    const std::int64_t wanted = packed_bytes(request_, large_->value) / std::max<std::int64_t>(1, limit_ / kPieces) + 1;
+    std::size_t k = 0;
+    while (k + 1 < large_->dims.size() && large_->counts[k] < wanted) ++k;
+    const Pieces pieces{large_->dims[k], std::clamp<std::int64_t>(wanted, 2, large_->counts[k])};
+    least_seconds_ *= kWorth;
+    for (const std::int64_t full : {kParts / 2, kParts})
+      for (const std::int64_t state_away : {kParts / 2, std::int64_t{0}}) consider({{true, 1, full}, {0, state_away, 0}, pieces});
+    try_segments(pieces);
+    improve(pieces);
   }
 
   // No fewer seconds than the device or the host has to do.
@@ -116,9 +160,12 @@ class Stream {
     return device.full_duplex ? std::max(out, in) : out + in;
   }
 
+  // No runs where the ops around the large value cannot be one.
   const Runs& runs_with(const Remaking& remaking) {
     const auto [known, fresh] = runs_.try_emplace({remaking.cheap, remaking.span, remaking.full});
-    if (fresh) known->second = with_recomputation(graph_, dropped_by(remaking), Again::held, {}, order_);
+    if (!fresh) return known->second;
+    known->second = with_recomputation(graph_, dropped_by(remaking), Again::held, {}, large_ ? large_->order : order_);
+    if (large_) known->second = joined_runs(graph_, known->second, *large_).value_or(Runs());
     return known->second;
   }
 
@@ -127,9 +174,11 @@ class Stream {
     tried_.push_back(setting);
     SpillChoice choice;
     choice.runs = runs_with(setting.remaking);
+    if (choice.runs.empty()) return;
     residents_.settle(setting.residence, costs_, choice);
     if (least_excess_ == 0 && work_seconds(choice) >= least_seconds_) return;
     split_updates(choice);
+    if (setting.large.split()) split_large(setting.large, choice);
     const Lives lives = lives_of(request_, costs_, choice.runs, choice.on_host, choice.splits);
     const Absences absences = choose_absences(request_, lives, choice, limit_);
     const std::int64_t excess = std::max<std::int64_t>(0, absences.needed - limit_);
@@ -189,6 +238,22 @@ class Stream {
     return known->second;
   }
 
+  void split_large(const Pieces& pieces, SpillChoice& choice) {
+    if (!large_run_ || large_pieces_ != pieces) {
+      const auto leaves = [&](ValueId value) {
+        return graph_.is_output(value) || std::ranges::any_of(graph_.value(value).consumers, [&](OpId reader) {
+                 return std::ranges::find(large_->ops, reader) == large_->ops.end();
+               });
+      };
+      large_pieces_ = pieces;
+      large_run_ = MicroOps(request_).run(large_->ops, pieces, leaves);
+      large_run_->pass.name = "pieces." + graph_.value(large_->value).name;
+    }
+    const std::int64_t run = std::ranges::find(choice.runs, large_->ops.back()) - choice.runs.begin();
+    choice.splits.of_run[run] = static_cast<std::int32_t>(choice.splits.all.size());
+    choice.splits.all.push_back(*large_run_);
+  }
+
   bool made_by_forward(ValueId id) const {
     const OpId producer = graph_.value(id).producer;
     return producer && graph_.op(producer).phase == Phase::forward && !graph_.is_output(id) &&
@@ -208,7 +273,14 @@ class Stream {
           for (ValueId output : graph_.op(id).outputs)
             if (made_by_forward(output) && (g + 1 < end || output != groups_[g].output)) dropped[output] = true;
     }
-    if (!remaking.cheap) return dropped;
+    if (remaking.cheap) drop_cheap(dropped);
+    if (large_)
+      for (OpId id : large_->ops)
+        for (ValueId input : graph_.op(id).inputs) dropped[input] = false;
+    return dropped;
+  }
+
+  void drop_cheap(IdVector<ValueId, bool>& dropped) const {
     IdVector<ValueId, bool> saved(graph_.value_count(), false);
     for (const Group& group : groups_)
       for (ValueId value : group.saved) saved[value] = true;
@@ -220,7 +292,6 @@ class Stream {
       for (ValueId output : op.outputs)
         if (there && made_by_forward(output) && saved[output]) dropped[output] = true;
     }
-    return dropped;
   }
 
   const PlanRequest& request_;
@@ -232,6 +303,9 @@ class Stream {
   const std::int64_t limit_;
   std::map<std::tuple<bool, std::int64_t, std::int64_t>, Runs> runs_;     // by what is made again
   std::map<std::pair<OpId, std::vector<bool>>, SplitRun> split_updates_;  // by the update and which of its inputs are away
+  std::optional<LargeValue> large_;                                       // where it is to be taken apart
+  std::optional<SplitRun> large_run_;
+  Pieces large_pieces_;  // of large_run_
   std::vector<Setting> tried_;
   Setting best_setting_;
   std::int64_t least_excess_ = std::numeric_limits<std::int64_t>::max();
@@ -243,5 +317,7 @@ class Stream {
 }  // namespace
 
 Planned<Plan> plan_stream(const PlanRequest& request) { return Stream(request).plan(); }
+
+std::vector<PlannerOption> stream_options() { return {kStreamSplit}; }
 
 }  // namespace outsize
