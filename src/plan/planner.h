@@ -16,10 +16,11 @@
 
 namespace outsize {
 
-// What each op costs on whole values, by op: asked once, since many orders are tried.
+// What each op costs on whole values, by op, and what each value takes: asked once, since many orders are tried.
 struct OpCosts {
   IdVector<OpId, double> seconds;
   IdVector<OpId, std::int64_t> workspace;
+  IdVector<ValueId, std::int64_t> bytes;  // as packed
 };
 
 // What a planner is given.

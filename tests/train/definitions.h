@@ -51,6 +51,7 @@ class Definitions {
     if (planner == "vdnn-conv") return in_gaps([&](const Life& life) { return is_read_by_convolution(life); });
     if (planner == "zero-offload") return on_host(false);
     if (planner == "fairscale") return on_host(true);
+    if (planner == "stream") return one_op();
     if (planner == "sft") return segments();
     // With checkpoints, a pass is a layer; without, the backward of all layers is one, which makes forward again.
     for (const char* name : {"overl-h", "2ps-h"})
@@ -242,6 +243,25 @@ class Definitions {
     for (std::size_t run = 0; run < runs_.size(); ++run)
       if (op_of_run(run).phase != Phase::update) most = std::max(most, bytes[run] - states - weights[run]);
     return most;
+  }
+
+  // Everything that an op does not touch is away, weights too, but for the smallest; the host updates. What is read in from the
+  // data stays until its last reader, and what the step is to give stays from when it is made.
+  std::int64_t one_op() const {
+    std::vector<std::int64_t> bytes(lives_.workspace.begin(), lives_.workspace.end());
+    for (const Life& life : lives_.all)
+      for (std::size_t run = at(std::max(0, life.begin)); run < runs_.size() && run <= at(life.end); ++run) {
+        const bool is_last = life.uses.empty() || at(life.uses.back()) < run;
+        if (is_used(life, run) || life.made < 0 || is_last) bytes[run] += life.bytes;
+      }
+    std::int64_t most = 0;
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      if (op_of_run(run).phase == Phase::update) continue;
+      for (const ValueId input : op_of_run(run).inputs)
+        if (graph_.value(input).persistent()) bytes[run] += packed_bytes(request_, input);
+      most = std::max(most, bytes[run]);
+    }
+    return most * 102 / 100;  // the smallest together take a hundredth of the budget
   }
 
   bool is_tiled(OpId op) const { return can_tile(graph_, op, cut_of(graph_)); }

@@ -96,6 +96,13 @@ Planned<Plan> plan_fairscale(const PlanRequest& request);
 Planned<Plan> plan_tsplit(const PlanRequest& request);
 std::vector<PlannerOption> tsplit_options();
 
+// Weights, gradients and optimizer state that do not fit: persistent values stay, or live in a lower tier and come for the runs
+// that read them; their updates run on the device or the host; activations wait in a lower tier or are made again in whatever
+// memory is left. Bitwise equal to `keep`, but where a value as large as logits is taken piece by piece. docs/planners.md says how
+// it decides.
+Planned<Plan> plan_stream(const PlanRequest& request);
+std::vector<PlannerOption> stream_options();
+
 // SFT (Listings 1 to 4 as corrected): values too large for the memory exist in tiles only, from the last value before them that is
 // stored to the first after them; the rest runs on whole values. Refused where no segments and tiles fit.
 Planned<Plan> plan_sft(const PlanRequest& request);

@@ -48,7 +48,8 @@ class Room {
 class Estimate {
  public:
   Estimate(const PlanRequest& request, const Lives& lives, const Plan& plan, const Splits& splits)
-      : graph_(request.graph),
+      : request_(request),
+        graph_(request.graph),
         device_(request.profile.device),
         lives_(lives),
         plan_(plan),
@@ -68,14 +69,31 @@ class Estimate {
   double run() {
     Room room(std::max(most_bytes(), budget_));
     IdVector<ValueId, double> below(bytes_.size(), 0);  // by value: when its copy in a lower tier is whole
-    double compute = 0, out = 0, in = 0, disk_out = 0, disk_in = 0;
+    double compute = 0, out = 0, in = 0, disk_out = 0, disk_in = 0, host = 0;
     std::fill(newest_.begin(), newest_.end(), kNone);
     for (std::int32_t k : first_) room.take(stays_[k].bytes), newest_[value_of_[k]] = k;
     std::int64_t p = 0;
     for (std::int64_t s = 0; s < std::ssize(plan_.steps); ++s) {
       const Step& step = plan_.steps[s];
       const std::int64_t taken = opened_bytes(s);
-      if (runs(step)) {
+      if (on_host(step)) {
+        const Op& op = graph_.op(std::get<RunStep>(step).op);
+        const double seconds = seconds_on_host(op);
+        double start = host;
+        for (ValueId input : op.inputs) {
+          start = std::max(start, below[input]);
+          if (plan_.home_of(input) == Tier::disk)
+            start = disk_in = std::max(disk_in, below[input]) + disk_seconds(input, device_.disk_in);
+        }
+        host = start + seconds;
+        if (device_.is_host()) compute += seconds;  // which the same processor does not do meanwhile
+        for (ValueId output : op.outputs) {
+          below[output] = host;
+          if (home_of(graph_, plan_, output) == Tier::disk)
+            disk_out = std::max(disk_out, host) + disk_seconds(output, device_.disk_out);
+        }
+        ++p;
+      } else if (runs(step)) {
         double start = std::max(compute, room.take(taken + lives_.workspace[p]));
         for (ValueId input : read_by(step, p))
           if (Stay* stay = newest(input)) start = std::max(start, stay->ready);
@@ -110,11 +128,24 @@ class Estimate {
       }
       for (std::int32_t k : ends_[s]) room.give(stays_[k].bytes, stays_[k].free);
     }
-    return std::max({compute, out, in, disk_out, disk_in});
+    return std::max({compute, out, in, disk_out, disk_in, host});
   }
 
  private:
   static bool runs(const Step& step) { return std::holds_alternative<RunStep>(step) || std::holds_alternative<PassStep>(step); }
+  static bool on_host(const Step& step) {
+    const auto* run = std::get_if<RunStep>(&step);
+    return run && run->where == Tier::host;
+  }
+  double disk_seconds(ValueId id, double rate) const { return device_.launch_seconds + static_cast<double>(bytes_[id]) / rate; }
+  double seconds_on_host(const Op& op) const {
+    if (device_.is_host()) return request_.profile.seconds_of(whole_call(graph_, op));
+    std::int64_t bytes = 0;
+    for (ValueId input : op.inputs) bytes += bytes_[input];
+    for (ValueId output : op.outputs) bytes += bytes_[output];
+    return device_.launch_seconds + static_cast<double>(bytes) / device_.host_bandwidth;
+  }
+
   // What the p-th run reads from whole values, and makes.
   const std::vector<ValueId>& read_by(const Step& step, std::int64_t p) const {
     const SplitRun* split = splits_.at(p);
@@ -166,7 +197,9 @@ class Estimate {
       const auto touch = [&](ValueId id) {
         if (Stay* stay = newest(id)) stay->last = s;
       };
-      if (runs(step)) {
+      if (on_host(step)) {
+        ++p;
+      } else if (runs(step)) {
         for (ValueId input : read_by(step, p)) touch(input);
         for (ValueId output : made_by(step, p)) {
           if (replaces(output) || splits_.streams(output)) continue;
@@ -213,6 +246,7 @@ class Estimate {
     return most;
   }
 
+  const PlanRequest& request_;
   const Graph& graph_;
   const Device& device_;
   const Lives& lives_;

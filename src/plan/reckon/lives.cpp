@@ -139,6 +139,7 @@ bool only_read_by(const Graph& graph, ValueId value, const IdVector<OpId, bool>&
 }
 
 std::int64_t packed_bytes(const PlanRequest& request, ValueId id) {
+  if (request.costs) return request.costs->bytes[id];
   const ValueType& type = request.graph.value(id).type;
   return align_up(stored_bytes(request.storage, type, type.shape), kAlignment);
 }
@@ -160,6 +161,7 @@ OpCosts costs_of(const PlanRequest& request) {
     costs.seconds.push_back(request.profile.seconds_of(call));
     costs.workspace.push_back(request.workspace ? request.workspace(call) : 0);
   }
+  for (std::int64_t v = 0; v < request.graph.value_count(); ++v) costs.bytes.push_back(packed_bytes(request, ValueId(v)));
   return costs;
 }
 

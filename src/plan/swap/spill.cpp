@@ -7,83 +7,49 @@
 #include "base/bytes.h"
 #include "graph/opdef.h"
 #include "graph/storage.h"
+#include "plan/swap/visits.h"
 
 namespace outsize {
 
 namespace {
 
-// A stay on the device of a persistent value that lives elsewhere.
-struct Visit {
-  ValueId value;
-  std::int64_t bytes = 0;
-  std::int32_t first = 0, last = 0;  // runs
-  std::int32_t earliest = 0;         // it may come back from here on
-  ValueId next;                      // its new version, where a run of the visit updates it
-};
-
-bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
-  return !choice.on_host.empty() && choice.on_host[choice.runs[run]];
-}
-
-IdVector<ValueId, bool> away_of(const PlanRequest& request, IdVector<ValueId, bool> away) {
-  const Graph& graph = request.graph;
-  away.resize(graph.value_count(), false);
-  for (const auto& [name, tier] : request.homes)
-    if (const ValueId id = graph.find_value(name)) away[id] = tier != Tier::device;
-  return away;
-}
-
-Table<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
-  const Graph& graph = request.graph;
-  const IdVector<ValueId, bool> away = away_of(request, choice.away);
-  Table<Visit> visits;
-  IdVector<ValueId, std::int64_t> newest(graph.value_count(), -1);  // index into visits
-  for (std::int32_t run = 0; run < choice.runs.size(); ++run) {
-    if (runs_on_host(choice, run)) continue;
-    const Op& op = graph.op(choice.runs[run]);
-    const auto visit = [&](ValueId id) -> Visit& {
-      std::int64_t& found = newest[id];
-      if (found < 0 || run - visits[found].last > choice.near) {
-        const std::int64_t bytes = packed_bytes(request, id);
-        const std::int32_t earliest = found < 0 ? 0 : visits[found].last + 1;
-        found = visits.size();
-        visits.push_back({id, bytes, run, run, earliest, {}});
-      }
-      visits[found].last = run;
-      return visits[found];
-    };
-    const SplitRun* split = choice.splits.at(run);
-    for (ValueId input : split ? split->reads : op.inputs)
-      if (away[input]) visit(input);
-    for (ValueId output : op.outputs)
-      if (const ValueId old = graph.value(output).version_of; old && away[old]) visit(old).next = output;
-  }
-  return visits;
-}
-
 // What goes to a lower tier: it is not needed on the device after one run, and must be gone after another.
 struct Departure {
-  std::int32_t life = 0;
+  ValueId value;
+  std::int64_t bytes = 0;
+  std::int32_t made = 0;  // the run that makes it
   std::int32_t after = 0;
   std::int32_t until = 0;
   Tier tier = Tier::host;
+  std::int64_t copied_by = 0;  // the departure that copies it: a value that leaves again has been copied
 };
 
-// What the updates that the host runs read of the device: gradients, and what is known of them all.
-Table<Departure> sent_to_host(const Graph& graph, const Lives& lives, const SpillChoice& choice) {
+// What the choice has leave: what waits through gaps, in the order of `swaps`; then what updates that the host runs read of the
+// device (gradients, and what is known of them all); last the new versions of what lives in a lower tier.
+Table<Departure> departures_of(const Graph& graph, const Lives& lives, const SpillChoice& choice, const Table<Visit>& visits) {
+  const auto end = static_cast<std::int32_t>(choice.runs.size()) - 1;
+  Table<Departure> found;
+  Table<std::int64_t> copied_by(lives.all.size(), -1);  // by life
+  const auto add = [&](std::int32_t k, std::int32_t after, std::int32_t until) {
+    const Life& life = lives.all[k];
+    if (copied_by[k] < 0) copied_by[k] = found.size();
+    found.push_back({life.value, life.bytes, life.made, after, until, Tier::host, copied_by[k]});
+  };
+  for (const Swap& swap : choice.swaps) add(swap.life, swap.after, swap.before - 1);
   IdVector<ValueId, bool> read(graph.value_count(), false);
   for (std::int32_t p = 0; p < choice.runs.size(); ++p)
     if (runs_on_host(choice, p))
       for (ValueId input : graph.op(choice.runs[p]).inputs)
         if (!graph.value(input).persistent() && !graph.value(input).version_of) read[input] = true;
-  Table<Departure> sent;
   for (auto k = static_cast<std::int32_t>(lives.all.size()); k-- > 0;) {  // of several lives the last
     const Life& life = lives.all[k];
     if (!read[life.value]) continue;
     read[life.value] = false;
-    sent.push_back({k, life.end, static_cast<std::int32_t>(choice.runs.size()) - 1, Tier::host});
+    add(k, life.end, end);
   }
-  return sent;
+  for (const Visit& visit : visits)
+    if (visit.next) found.push_back({visit.next, visit.bytes, visit.last, visit.last, end, Tier::host, found.size()});
+  return found;
 }
 
 // A copy to the device: it must be there before a run, and may be from another on.
@@ -149,22 +115,19 @@ class Timer {
     Table<std::vector<std::int64_t>> made(live_.size() + 1), idle(live_.size() + 1), due(live_.size() + 1);  // before each run
     Table<std::int32_t> drops;
     for (std::int64_t k = 0; k < departures.size(); ++k) {
-      made[lives_.all[departures[k].life].made + 1].push_back(k);
+      made[departures[k].made + 1].push_back(k);
       idle[departures[k].after + 1].push_back(k);
       due[departures[k].until + 1].push_back(k);
       drops.push_back(departures[k].until);
     }
-    Table<double> gone(lives_.all.size(), 0);  // by life: when it is copied, which is once
-    const auto held = [&](std::int64_t k) {
-      const std::int64_t life = departures[k].life;
-      return Clock::Held{gone[life], k, lives_.all[life].bytes};
-    };
+    Table<double> gone(departures.size(), 0);  // when it is copied, which is once
+    const auto held = [&](std::int64_t k) { return Clock::Held{gone[departures[k].copied_by], k, departures[k].bytes}; };
     const Device& device = request_.profile.device;
     Clock clock;
     for (std::int32_t p = 0; p < live_.size(); ++p) {
       for (std::int64_t k : made[p])
-        if (double& end = gone[departures[k].life]; end == 0)
-          end = clock.copy(seconds(held(k).bytes, departures[k].tier, device.link_out, device.disk_out));
+        if (double& end = gone[departures[k].copied_by]; end == 0)
+          end = clock.copy(seconds(departures[k].bytes, departures[k].tier, device.link_out, device.disk_out));
       for (std::int64_t k : due[p]) clock.wait_for(held(k));
       for (std::int64_t k : idle[p]) clock.hold(held(k));
       for (std::int64_t k : clock.release(room(p))) drops[k] = p - 1;
@@ -277,6 +240,11 @@ IdVector<OpId, bool> host_updates(const PlanRequest& request, const IdVector<Val
 }
 
 Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice) {
+  return tightest_bytes(request, lives, choice, visits_of(request, choice));
+}
+
+Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& lives, const SpillChoice& choice,
+                                   const Table<Visit>& visits) {
   Table<std::int64_t> sums = lives.bytes();
   Table<std::int64_t> change(sums.size() + 1, 0);
   for (const Swap& swap : choice.swaps) {
@@ -286,7 +254,7 @@ Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& live
   const IdVector<ValueId, bool> away = away_of(request, choice.away);
   for (std::int64_t v = 0; v < away.size(); ++v)
     if (away[ValueId(v)]) change[0] -= packed_bytes(request, ValueId(v));
-  for (const Visit& visit : visits_of(request, choice)) {
+  for (const Visit& visit : visits) {
     change[visit.first] += visit.bytes;
     change[visit.last + 1] -= visit.bytes;
   }
@@ -296,16 +264,15 @@ Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& live
 }
 
 Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, const Lives& lives, SpillChoice choice) {
-  const Table<std::int64_t> tightest = tightest_bytes(request, lives, choice);
+  const Table<Visit> visits = visits_of(request, choice);
+  const Table<std::int64_t> tightest = tightest_bytes(request, lives, choice, visits);
   const auto peak = std::max_element(tightest.begin(), tightest.end());
   Plan plan;
   plan.name = request.graph.name;
   plan.planner = planner;
-  const Table<Visit> visits = visits_of(request, choice);
-  Table<Departure> departures;
-  for (const Swap& swap : choice.swaps) departures.push_back({swap.life, swap.after, swap.before - 1, swap.tier});
-  const Table<Departure> sent = sent_to_host(request.graph, lives, choice);
-  departures.insert(departures.end(), sent.begin(), sent.end());
+  Table<Departure> departures = departures_of(request.graph, lives, choice, visits);
+  const auto copied = [&](std::int64_t k) { return departures[k].copied_by == k; };
+  const auto goes_home = [&](std::int64_t k) { return request.graph.value(departures[k].value).version_of.valid(); };
 
   std::vector<ValueId> homeless;  // away, in the order of the graph
   const IdVector<ValueId, bool> away = away_of(request, choice.away);
@@ -316,11 +283,8 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
   for (std::int64_t v = 0; v < request.graph.value_count(); ++v)
     if (choice.splits.streams(ValueId(v))) homeless.emplace_back(v);
   for (ValueId value : homeless) count(packed_bytes(request, value));
-  Table<std::int64_t> first(lives.all.size(), departures.size());  // by life: its first departure, when it is copied
-  for (std::int64_t k = departures.size(); k-- > 0;) first[departures[k].life] = k;
-  const auto copied = [&](std::int64_t k) { return first[departures[k].life] == k; };
   for (std::int64_t k = 0; k < departures.size(); ++k)
-    if (copied(k)) count(lives.all[departures[k].life].bytes);
+    if (copied(k) && !goes_home(k)) count(departures[k].bytes);
   largest = std::max(largest, largest_update(request, choice));
   if (total > 0 && request.budgets.host == 0 && request.budgets.disk == 0) {
     Refusal refusal = refusal_of(request, planner, total, choice.runs[peak - tightest.begin()]);
@@ -339,8 +303,11 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
     if (request.graph.value(ValueId(v)).role == Role::input && only_read_by(request.graph, ValueId(v), choice.on_host))
       plan.home[ValueId(v)] = Tier::host;
   for (std::int64_t k = 0; k < departures.size(); ++k) {
-    const std::int32_t life = departures[k].life;
-    departures[k].tier = copied(k) ? tiers.take(lives.all[life].bytes) : departures[first[life]].tier;
+    Departure& going = departures[k];
+    if (goes_home(k))
+      going.tier = plan.home[request.graph.value(going.value).version_of];
+    else
+      going.tier = copied(k) ? tiers.take(going.bytes) : departures[going.copied_by].tier;
   }
 
   Timer timer(request, lives, tightest);
@@ -367,20 +334,18 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
   Table<std::vector<std::int64_t>> out(runs.size() + 1), in(runs.size());  // before each run
   Table<std::vector<Step>> after(runs.size());
   for (std::int64_t k = 0; k < departures.size(); ++k) {
-    const Life& life = lives.all[departures[k].life];
-    if (copied(k) && drops[k] == life.made)  // nothing reads it before its gap: it leaves before its drop
-      after[life.made].push_back(OutStep{life.value, departures[k].tier});
+    const Departure& going = departures[k];
+    if (copied(k) && drops[k] == going.made)  // nothing reads it before its gap: it leaves before its drop
+      after[going.made].push_back(OutStep{going.value, going.tier});
     else if (copied(k))
-      out[life.made + 1].push_back(k);
-    after[drops[k]].push_back(DropStep{life.value});
+      out[going.made + 1].push_back(k);
+    after[drops[k]].push_back(DropStep{going.value});
   }
-  for (const Visit& visit : visits) {
-    if (visit.next) after[visit.last].push_back(OutStep{visit.next, plan.home[visit.value]});
-    after[visit.last].push_back(DropStep{visit.next ? visit.next : visit.value});
-  }
+  for (const Visit& visit : visits)
+    if (!visit.next) after[visit.last].push_back(DropStep{visit.value});
   for (std::int64_t k = 0; k < arrivals.size(); ++k) in[arrivals[k].in].push_back(k);
   for (std::int32_t p = 0; p < runs.size(); ++p) {
-    for (std::int64_t k : out[p]) plan.steps.push_back(OutStep{lives.all[departures[k].life].value, departures[k].tier});
+    for (std::int64_t k : out[p]) plan.steps.push_back(OutStep{departures[k].value, departures[k].tier});
     // The first needed goes first.
     std::stable_sort(in[p].begin(), in[p].end(),
                      [&](std::int64_t a, std::int64_t b) { return arrivals[a].before < arrivals[b].before; });

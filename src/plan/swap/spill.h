@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "plan/reckon/lives.h"
 
@@ -33,6 +35,8 @@ struct SpillChoice {
   IdVector<OpId, bool> on_host = {};
   // Uses of an away value no more runs apart than this are one visit: it stays on the device in between.
   std::int32_t near = 4;
+  // An away value with a run that reads it: it stays on the device from the run before that reads it, however far that is.
+  std::set<std::pair<ValueId, std::int32_t>> stays = {};
   // The swaps' own timing holds, to the run, whatever room there is: a value is there until after `after`, and again from before
   // `before`, which need not be runs that read it.
   bool timed = false;

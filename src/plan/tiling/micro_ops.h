@@ -35,8 +35,8 @@ class MicroOps {
   // About what the op costs so, as values are streamed now.
   const PassCost& cost(OpId op, const Pieces& pieces);
   // The run of these ops, one after the other in each piece, with the workspace that the backend says it needs. `leaves`: whether
-  // something after it reads a value.
-  SplitRun run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves);
+  // something after it reads a value. `ahead`: windows of a piece are loaded while the piece before runs (Pass::ahead).
+  SplitRun run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves, bool ahead = false);
 
  private:
   ValueId driver(OpId op) const;
