@@ -34,6 +34,8 @@ struct PlanRequest {
   bool windows = false;                                          // inputs may be read from the data window by window
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
   const OpCosts* costs = nullptr;                                // where they are known
+  // The bytes of the device that a plan takes once it is lowered and its pieces are packed. Empty: not to be known while planning.
+  std::function<std::int64_t(const Plan&)> packed = nullptr;
   PlannerOptions options = {};                                   // that the user gave
 
   bool limited() const { return budgets.device < kNoLimit; }

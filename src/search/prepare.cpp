@@ -67,6 +67,12 @@ class Planning {
     first_costs_ = costs_of(request_);
     costs_ = first_costs_;
     request_.costs = &*costs_;
+    request_.packed = [this](const Plan& plan) {
+      Plan chosen = plan;
+      take_chosen_kernels(chosen);
+      const Planned<Program> program = lowered(chosen);
+      return program ? program->peak_bytes.device : program.refusal().needed;
+    };
   }
 
   Planned<Prepared> run() {

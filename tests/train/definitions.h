@@ -43,6 +43,9 @@ class Definitions {
     // What is cheap to make is made again for backward.
     if (planner == "recompute-cheap") return in_gaps([&](const Life& life) { return is_cheap_of_what_stays(life); });
     if (planner == "checkpoint") return checkpoints();
+    // Any values are made again: those that are cheap, or all between checkpoints.
+    if (planner == "remake")
+      return std::min(in_gaps([&](const Life& life) { return is_cheap_of_what_stays(life); }), checkpoints());
     // Everything that backward reads leaves: at their extreme these are all the same. TSPLIT may split besides.
     for (const char* name : {"vdnn", "vdnn-all", "greedy", "dynprog", "offload-ratio", "autoswap", "tsplit"})
       if (planner == name) return in_gaps(any);

@@ -7,7 +7,65 @@
 
 namespace outsize {
 
+namespace {
+
+// Whether only updates read what an op of backward makes, as the gradient of a weight.
+bool only_for_updates(const Graph& graph, const Op& op) {
+  const auto is_update = [&](OpId reader) { return graph.op(reader).phase == Phase::update; };
+  const auto only_read_by_updates = [&](ValueId output) {
+    const std::vector<OpId>& readers = graph.value(output).consumers;
+    return !readers.empty() && !graph.is_output(output) && std::ranges::all_of(readers, is_update);
+  };
+  return op.phase == Phase::backward && !op.outputs.empty() && std::ranges::all_of(op.outputs, only_read_by_updates);
+}
+
+std::int64_t bytes_of(const Graph& graph, const std::vector<ValueId>& values) {
+  std::int64_t bytes = 0;
+  for (const ValueId value : values) bytes += graph.value(value).type.elements() * size_of(graph.value(value).type.dtype);
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<OpId> narrow_order(const Graph& graph) {
+  // No op moves further than this, so that the search stays short.
+  constexpr std::int64_t kFurthest = 64;
+  IdVector<OpId, std::vector<OpId>> behind(graph.op_count());
+  IdVector<OpId, bool> moved(graph.op_count(), false);
+  for (std::int64_t k = 0; k < graph.op_count(); ++k) {
+    const Op& op = graph.op(OpId(k));
+    if (!only_for_updates(graph, op)) continue;
+    OpId last;
+    for (const ValueId input : op.inputs) last = std::max(last, graph.value(input).producer);
+    if (!last || k - last.index > kFurthest) continue;
+    // What ops between that read the same make: the gradient of the data.
+    std::int64_t others = 0;
+    for (OpId between(last.index + 1); between.index < k; between = OpId(between.index + 1)) {
+      const auto shared = [&](ValueId input) { return std::ranges::find(op.inputs, input) != op.inputs.end(); };
+      if (std::ranges::any_of(graph.op(between).inputs, shared)) others += bytes_of(graph, graph.op(between).outputs);
+    }
+    if (bytes_of(graph, op.outputs) > others) continue;
+    behind[last].push_back(OpId(k));
+    moved[OpId(k)] = true;
+  }
+  std::vector<OpId> order;
+  for (std::int64_t k = 0; k < graph.op_count(); ++k) {
+    if (moved[OpId(k)]) continue;
+    order.push_back(OpId(k));
+    for (std::size_t at = order.size() - 1; at < order.size(); ++at)
+      order.insert(order.end(), behind[order[at]].begin(), behind[order[at]].end());
+  }
+  OUTSIZE_CHECK(std::ssize(order) == graph.op_count());
+  return order;
+}
+
 std::vector<OpId> eager_order(const Graph& graph) {
+  std::vector<OpId> order;
+  for (std::int64_t k = 0; k < graph.op_count(); ++k) order.emplace_back(k);
+  return eager_order(graph, order);
+}
+
+std::vector<OpId> eager_order(const Graph& graph, const std::vector<OpId>& from) {
   // An update waits for its inputs' producers and for the other readers of what it replaces; what backward makes a single number
   // of (the norm of a gradient) waits for nothing but its inputs.
   IdVector<OpId, int> missing(graph.op_count(), 0);
@@ -46,8 +104,8 @@ std::vector<OpId> eager_order(const Graph& graph) {
       for (OpId next : wakes[order[k]])
         if (--missing[next] == 0) order.push_back(next);
   };
-  for (std::int64_t i = 0; i < graph.op_count(); ++i)
-    if (!eager(OpId(i)) || waits_for_nothing[i]) run(OpId(i));
+  for (const OpId id : from)
+    if (!eager(id) || waits_for_nothing[id.index]) run(id);
   OUTSIZE_CHECK(std::ssize(order) == graph.op_count());
   return order;
 }

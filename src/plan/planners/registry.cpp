@@ -8,6 +8,8 @@ const std::vector<Planner>& planners() {
       {"keep", "everything stays on the device from its production to its last use", plan_keep},
       {"recompute-cheap", "as keep, but bandwidth-bound results are made again in backward", plan_recompute_cheap},
       {"checkpoint", "segments whose inside is made again in backward", plan_checkpoint, checkpoint_options()},
+      {"remake", "results are made again, on any graph, where a search over sequences of runs finds it fastest", plan_remake,
+       remake_options(), true},
       {"greedy", "the first layers' activations leave, as many as the budget asks for", plan_greedy},
       {"dynprog", "the activations whose leaving costs the least idle time", plan_dynprog, dynprog_options()},
       {"vdnn", "activations with the most time a byte to hide their copy behind leave", plan_vdnn, vdnn_options()},
