@@ -16,6 +16,7 @@
 #include "plan/swap/residence.h"
 #include "plan/tiling/large_values.h"
 #include "plan/tiling/micro_ops.h"
+#include "plan/tiling/weights.h"
 
 namespace outsize {
 
@@ -70,7 +71,10 @@ class Stream {
     } else {
       begin();
       improve({});
-      if (request_.options.flag(kStreamSplit)) take_apart();
+      if (request_.options.flag(kStreamSplit)) {
+        take_apart();
+        if (!best_ && request_.has_lower_tier()) stream_weights();
+      }
     }
     if (best_) return *std::move(best_);
     return *std::move(refusal_);
@@ -145,6 +149,21 @@ class Stream {
     improve(pieces);
   }
 
+  // Tries the same with large weights on the device in rows or columns only.
+  void stream_weights() {
+    constexpr std::int64_t kLarge = 8;  // a weight is large that takes so many parts of the memory or more
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId(v));
+      const bool large = value.role == Role::parameter && !value.producer && packed_bytes(request_, ValueId(v)) >= limit_ / kLarge;
+      if (!large || value.type.shape.rank() < 2) continue;
+      if (std::optional<WeightUses> uses = weight_uses(graph_, ValueId(v))) streamed_.emplace_back(ValueId(v), *std::move(uses));
+    }
+    if (streamed_.empty()) return;
+    tried_.clear();
+    begin();
+    improve({});
+  }
+
   // No fewer seconds than the device or the host has to do.
   double work_seconds(const SpillChoice& choice) const {
     double compute = 0;
@@ -175,10 +194,13 @@ class Stream {
     SpillChoice choice;
     choice.runs = runs_with(setting.remaking);
     if (choice.runs.empty()) return;
+    join_gradients(choice.runs);
     residents_.settle(setting.residence, costs_, choice);
+    keep_off_host(choice);
     if (least_excess_ == 0 && work_seconds(choice) >= least_seconds_) return;
     split_updates(choice);
     if (setting.large.split()) split_large(setting.large, choice);
+    for (const auto& [weight, uses] : streamed_) split_weight(weight, uses, choice);
     const Lives lives = lives_of(request_, costs_, choice.runs, choice.on_host, choice.splits);
     const Absences absences = choose_absences(request_, lives, choice, limit_);
     const std::int64_t excess = std::max<std::int64_t>(0, absences.needed - limit_);
@@ -212,6 +234,7 @@ class Stream {
       const OpId id = choice.runs[p];
       const Op& op = graph_.op(id);
       if (op.phase != Phase::update || (!choice.on_host.empty() && choice.on_host[id])) continue;
+      if (choice.splits.streams(op.inputs[0])) continue;
       std::int64_t bytes = 0;
       bool comes = false;
       for (ValueId input : op.inputs) bytes += packed_bytes(request_, input), comes = comes || choice.away[input];
@@ -231,11 +254,52 @@ class Stream {
       MicroOps micro(request_);
       for (ValueId input : graph_.op(id).inputs)
         if (away[input]) micro.stream(input);
-      known->second = micro.run(
-          {id}, {0, pieces}, [](ValueId) { return true; }, true);
+      known->second = micro.run({id}, {0, pieces}, [](ValueId) { return true; }, {.ahead = true});
       known->second.pass.name = "rows." + graph_.op(id).name;
     }
     return known->second;
+  }
+
+  // The gradients of streamed weights are made with the updates, rows by rows.
+  void join_gradients(Runs& runs) const {
+    Runs joined;
+    for (const OpId run : runs)
+      if (std::ranges::none_of(streamed_, [&](const auto& of) { return of.second.update && of.second.gradient == run; }))
+        joined.push_back(run);
+    runs = std::move(joined);
+  }
+  void keep_off_host(SpillChoice& choice) const {
+    if (!streamed_.empty()) choice.splits.streamed.assign(graph_.value_count(), false);
+    for (const auto& [weight, uses] : streamed_) {
+      if (uses.update && !choice.on_host.empty()) choice.on_host[uses.update] = false;
+      choice.away[weight] = false;
+      choice.splits.streamed[weight] = true;
+      for (ValueId state : uses.states) choice.away[state] = false, choice.splits.streamed[state] = true;
+    }
+  }
+
+  void split_weight(ValueId weight, const WeightUses& uses, SpillChoice& choice) {
+    constexpr std::int64_t kPieces = 64;  // the rows of a weight take so many parts of the memory
+    const std::int64_t wanted = packed_bytes(request_, weight) / std::max<std::int64_t>(1, limit_ / kPieces) + 1;
+    for (std::int64_t p = 0; p < choice.runs.size(); ++p) {
+      const OpId id = choice.runs[p];
+      const bool updates = uses.update == id;
+      if (!updates && std::ranges::find(uses.readers, id) == uses.readers.end()) continue;
+      std::optional<SplitRun>& run = weight_runs_[id];
+      if (!run) {
+        MicroOps micro(request_);
+        micro.stream(weight);
+        for (ValueId state : uses.states) micro.stream(state);
+        const int dim = updates ? 0 : dim_that_cuts_weight(graph_, id, weight);
+        const std::int64_t extent = graph_.value(graph_.op(id).outputs[0]).type.shape[dim];
+        const std::vector<OpId> ops = updates ? std::vector<OpId>{uses.gradient, id} : std::vector<OpId>{id};
+        run = micro.run(ops, {dim, std::min(wanted, extent)}, [&](ValueId value) { return graph_.value(value).producer == id; },
+                        {.ahead = true, .driver = graph_.op(id).outputs[0]});
+      }
+      choice.splits.of_run[p] = static_cast<std::int32_t>(choice.splits.all.size());
+      choice.splits.all.push_back(*run);
+      choice.splits.all.back().pass.name = fmt::format("weights.{}", p);
+    }
   }
 
   void split_large(const Pieces& pieces, SpillChoice& choice) {
@@ -305,7 +369,9 @@ class Stream {
   std::map<std::pair<OpId, std::vector<bool>>, SplitRun> split_updates_;  // by the update and which of its inputs are away
   std::optional<LargeValue> large_;                                       // where it is to be taken apart
   std::optional<SplitRun> large_run_;
-  Pieces large_pieces_;  // of large_run_
+  Pieces large_pieces_;                                   // of large_run_
+  std::vector<std::pair<ValueId, WeightUses>> streamed_;  // weights that are never whole on the device
+  std::map<OpId, std::optional<SplitRun>> weight_runs_;   // of the ops that touch them
   std::vector<Setting> tried_;
   Setting best_setting_;
   std::int64_t least_excess_ = std::numeric_limits<std::int64_t>::max();
