@@ -87,6 +87,7 @@ class Network {
           trained.losses.push_back(trainer.step(batch, 0.01, 6 * parts));
       }
     }
+    trained.losses.push_back(trainer.evaluate(batch).loss);
     EXPECT_GE(trainer.measured_peak_bytes(), peak);
     EXPECT_EQ(trainer.measured_peak_bytes(), trainer.predicted_peak_bytes());
     trained.parameters = trainer.parameters_sha256();
