@@ -196,6 +196,27 @@ TEST_P(LimitsKeep, IsRefusedBeforeTheFirstStep) {
   }
 }
 
+// Weights and optimizer state are most of what it holds: they wait on disk, and come for the ops that read them.
+TEST_F(Limits, WeightsThatDoNotFitTrainAsWhatFits) {
+  const std::string network = "gpt2 --width 0.5 --batch 1 --seq 64";
+  const std::string line = "train " + network + " --optimizer adamw --lr 1e-4 --steps 2 --advice 0 --json --planner ";
+  const std::int64_t keep = json("plan " + network + " --optimizer adamw")["keep_peak_bytes"];
+  const Json whole = json(line + "keep");
+  for (const int percent : {40, 25}) {
+    const std::int64_t budget = keep * percent / 100, limit = budget + kBeside;
+    ASSERT_GT(keep, limit) << "holding everything must exceed the limit";
+    const Result result = run_within(limit, fmt::format("{}stream --memory {}{}", line, budget, kSpill));
+    ASSERT_EQ(result.status, 0) << result.err;
+    const Json object = Json::parse(result.out);
+    EXPECT_EQ(object["params_sha256"], whole["params_sha256"]) << percent;
+    EXPECT_EQ(object["states_sha256"], whole["states_sha256"]) << percent;
+    EXPECT_LE(object["measured_peak_bytes"], budget);
+    EXPECT_EQ(object["measured_peak_bytes"], object["predicted_peak_bytes"]);
+    EXPECT_LE(object["outside_bytes"], kOutside);
+    EXPECT_LE(object["process_peak_bytes"], limit);
+  }
+}
+
 std::string name_of_network(const testing::TestParamInfo<Network>& info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(All, LimitsKeep, testing::ValuesIn(kNetworks), name_of_network);
 

@@ -7,6 +7,7 @@
 #include "../trained.h"
 #include "cost/devices.h"
 #include "graph/text.h"
+#include "model/zoo.h"
 #include "ops/registry.h"
 
 namespace outsize {
@@ -86,6 +87,7 @@ class Network {
           trained.losses.push_back(trainer.step(batch, 0.01, 6 * parts));
       }
     }
+    trained.losses.push_back(trainer.evaluate(batch).loss);
     EXPECT_GE(trainer.measured_peak_bytes(), peak);
     EXPECT_EQ(trainer.measured_peak_bytes(), trainer.predicted_peak_bytes());
     trained.parameters = trainer.parameters_sha256();
@@ -139,6 +141,80 @@ TEST(Stream, TrainsRandomNetworksAsKeepDoes) {
   }
   EXPECT_GE(trained, 48);
   EXPECT_GE(tight, 8);
+}
+
+// With many words, logits and what is made of them are most of what a step takes: they are taken piece by piece, and all numbers
+// are keep's but for the order of sums; told not to split, the planner refuses or gives the same bits.
+TEST(Stream, LogitsPieceByPiece) {
+  register_ops();
+  const StepGraph step =
+      make_training_graph(build_model("gpt2", {.batch = 4, .sequence = 128, .classes = 1000, .width = 0.09}), {});
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
+  const Profile profile{find_device("cpu"), {}};
+  const auto prepare_by = [&](const std::string& planner, std::int64_t device) {
+    PrepareOptions options;
+    options.planner = planner;
+    options.budgets.device = device;
+    return prepare(step.graph, *backend, profile, options);
+  };
+  const auto train_by = [&](Prepared prepared) {
+    Trainer trainer({step, std::move(prepared)}, *backend, 3);
+    Trained trained = outsize::train(trainer, kSteps);
+    EXPECT_EQ(trainer.measured_peak_bytes(), trainer.predicted_peak_bytes());
+    return trained;
+  };
+  Prepared keep = prepare_by("keep", kNoLimit).take();
+  const std::int64_t whole = keep.program.peak_bytes.device;
+  const Trained expected = train_by(std::move(keep));
+  int in_pieces = 0;
+  for (const int percent : {40, 20, 10, 7, 5}) {
+    Planned<Prepared> prepared = prepare_by("stream", whole * percent / 100);
+    if (!prepared) continue;
+    const std::vector<Pass>& passes = prepared->plan.passes;
+    const bool pieces = std::ranges::any_of(passes, [](const Pass& pass) { return pass.name == "pieces.lm_head"; });
+    in_pieces += pieces;
+    const Rounding rounding;
+    expect_same(train_by(*std::move(prepared)), expected, pieces ? &rounding : nullptr, fmt::format("stream in {} %", percent));
+    Planned<Prepared> exact = prepare_by("stream:split=false", whole * percent / 100);
+    if (!exact) continue;
+    EXPECT_FALSE(std::ranges::any_of(exact->plan.passes, [](const Pass& pass) { return pass.name == "pieces.lm_head"; }));
+    EXPECT_TRUE(train_by(*std::move(exact)) == expected) << percent;
+  }
+  EXPECT_GE(in_pieces, 2);
+}
+
+// A weight that is larger than the memory is on the device in rows or columns only: its gradient and its update with it.
+TEST(Stream, AWeightLargerThanTheMemory) {
+  register_ops();
+  Network of(R"(graph wide
+input x f32[4, 512]
+input labels i32[4]
+param first f32[64, 512] init=normal:0.1
+param wide f32[2048, 64] init=normal:0.1
+param high f32[512, 2048] init=normal:0.1
+param last f32[10, 512] init=normal:0.1
+one: a = linear(x, first)
+two: b = linear(a, wide)
+relu: c = relu(b)
+three: d = linear(c, high)
+four: logits = linear(d, last)
+loss: loss = softmax_cross_entropy(logits, labels)
+output loss
+)",
+             {.optimizer = Optimizer::adamw}, find_device("cpu"));
+  Prepared keep = of.prepare_by("keep", StepKind::whole, {}).take();
+  const Trained expected = of.train("keep", {}, std::move(keep), 1);
+  for (const bool disk : {false, true}) {
+    Budgets budgets{.device = 512 * 2048 * 4 / 2};  // half of `high`
+    if (disk) budgets.host = 0, budgets.disk = kNoLimit;
+    Prepared prepared = of.prepare_by("stream", StepKind::whole, budgets).take();
+    EXPECT_LE(prepared.program.peak_bytes.device, budgets.device);
+    EXPECT_TRUE(prepared.plan.rounding());
+    const Trained trained = of.train("stream", budgets, std::move(prepared), 1);
+    for (std::size_t step = 0; step < expected.losses.size(); ++step)
+      EXPECT_NEAR(trained.losses[step], expected.losses[step], 1e-5 * expected.losses[step]) << step;
+    EXPECT_FALSE(of.prepare_by("stream:split=false", StepKind::whole, budgets));
+  }
 }
 
 }  // namespace

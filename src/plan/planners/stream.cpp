@@ -16,6 +16,7 @@
 #include "plan/swap/residence.h"
 #include "plan/tiling/large_values.h"
 #include "plan/tiling/micro_ops.h"
+#include "plan/tiling/weights.h"
 
 namespace outsize {
 
@@ -27,10 +28,6 @@ constexpr PlannerOption kStreamSplit{
     .initial = "true",
     .help = "a large value, as logits, may be taken piece by piece; false: results are keep's to the bit",
     .words = "true|false"};
-
-}  // namespace
-
-namespace {
 
 // How much of forward is made again.
 struct Remaking {
@@ -47,7 +44,6 @@ struct Remaking {
 struct Setting {
   Remaking remaking;
   Residence residence;
-  Pieces large;  // of the largest value that can be taken apart
 
   bool operator==(const Setting&) const = default;
 };
@@ -69,8 +65,11 @@ class Stream {
       consider({});
     } else {
       begin();
-      improve({});
-      if (request_.options.flag(kStreamSplit)) take_apart();
+      improve();
+      if (request_.options.flag(kStreamSplit)) {
+        take_apart();
+        if (!best_ && request_.has_lower_tier()) stream_weights();
+      }
     }
     if (best_) return *std::move(best_);
     return *std::move(refusal_);
@@ -87,17 +86,17 @@ class Stream {
       for (const std::int64_t state_away : {kParts, kParts / 2, std::int64_t{0}})
         for (const Remaking& remaking : remakings) consider({remaking, {whole, state_away, 0}});
     for (const Remaking& remaking : remakings) consider({remaking, {0, 0, kParts}});
-    try_segments({});
+    try_segments();
   }
 
-  void try_segments(const Pieces& large) {
+  void try_segments() {
     const Residence residence = best_setting_.residence;
     for (std::int64_t span = 2; span < std::ssize(groups_); span *= 2)
-      for (const std::int64_t full : {kParts / 2, kParts}) consider({{true, span, full}, residence, large});
+      for (const std::int64_t full : {kParts / 2, kParts}) consider({{true, span, full}, residence});
   }
 
   // Steps from the best along one number, or two at once, shorter and shorter ones; of each length again while that helps.
-  void improve(const Pieces& large) {
+  void improve() {
     constexpr int kAgain = 2;
     using Numbers = std::array<int, 4>;  // full, whole, state_away, all_away
     constexpr std::array<Numbers, 7> kWays{
@@ -109,7 +108,6 @@ class Stream {
         for (const Numbers& way : kWays)
           for (const std::int64_t by : {-step, step}) {
             Setting next = best_setting_;
-            next.large = large;
             const auto move = [&](std::int64_t& number, int times) {
               number = std::clamp<std::int64_t>(number + times * by, 0, kParts);
             };
@@ -134,15 +132,41 @@ class Stream {
     large_ = find_large_value(request_, order_, limit_ / kLarge);
     if (!large_) return;
     runs_.clear();
+    tried_.clear();
     const std::int64_t wanted = packed_bytes(request_, large_->value) / std::max<std::int64_t>(1, limit_ / kPieces) + 1;
     std::size_t k = 0;
     while (k + 1 < large_->dims.size() && large_->counts[k] < wanted) ++k;
-    const Pieces pieces{large_->dims[k], std::clamp<std::int64_t>(wanted, 2, large_->counts[k])};
+    const auto leaves = [&](ValueId value) {
+      return graph_.is_output(value) || std::ranges::any_of(graph_.value(value).consumers, [&](OpId reader) {
+               return std::ranges::find(large_->ops, reader) == large_->ops.end();
+             });
+    };
+    large_run_ =
+        MicroOps(request_).run(large_->ops, {large_->dims[k], std::clamp<std::int64_t>(wanted, 2, large_->counts[k])}, leaves);
+    large_run_.pass.name = "pieces." + graph_.value(large_->value).name;
     least_seconds_ *= kWorth;
     for (const std::int64_t full : {kParts / 2, kParts})
-      for (const std::int64_t state_away : {kParts / 2, std::int64_t{0}}) consider({{true, 1, full}, {0, state_away, 0}, pieces});
-    try_segments(pieces);
-    improve(pieces);
+      for (const std::int64_t state_away : {kParts / 2, std::int64_t{0}}) consider({{true, 1, full}, {0, state_away, 0}});
+    try_segments();
+    improve();
+  }
+
+  // Tries the same with large weights on the device in rows or columns only.
+  void stream_weights() {
+    constexpr std::int64_t kLarge = 8;  // a weight is large that takes so many parts of the memory or more
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+      const Value& value = graph_.value(ValueId(v));
+      const bool large = value.role == Role::parameter && !value.producer && packed_bytes(request_, ValueId(v)) >= limit_ / kLarge;
+      if (!large || value.type.shape.rank() < 2) continue;
+      // The ops around a large value are one already.
+      const auto is_one = [&](OpId op) { return large_ && std::ranges::find(large_->ops, op) != large_->ops.end(); };
+      std::optional<WeightUses> uses = weight_uses(graph_, ValueId(v));
+      if (uses && std::ranges::none_of(value.consumers, is_one)) streamed_.emplace_back(ValueId(v), *std::move(uses));
+    }
+    if (streamed_.empty()) return;
+    tried_.clear();
+    begin();
+    improve();
   }
 
   // No fewer seconds than the device or the host has to do.
@@ -174,11 +198,14 @@ class Stream {
     tried_.push_back(setting);
     SpillChoice choice;
     choice.runs = runs_with(setting.remaking);
-    if (choice.runs.empty()) return;
+    if (large_ && choice.runs.empty()) return;
+    join_gradients(choice.runs);
     residents_.settle(setting.residence, costs_, choice);
+    place_streamed(choice);
     if (least_excess_ == 0 && work_seconds(choice) >= least_seconds_) return;
     split_updates(choice);
-    if (setting.large.split()) split_large(setting.large, choice);
+    if (large_) split_large(choice);
+    for (const auto& [weight, uses] : streamed_) split_weight(weight, uses, choice);
     const Lives lives = lives_of(request_, costs_, choice.runs, choice.on_host, choice.splits);
     const Absences absences = choose_absences(request_, lives, choice, limit_);
     const std::int64_t excess = std::max<std::int64_t>(0, absences.needed - limit_);
@@ -212,6 +239,7 @@ class Stream {
       const OpId id = choice.runs[p];
       const Op& op = graph_.op(id);
       if (op.phase != Phase::update || (!choice.on_host.empty() && choice.on_host[id])) continue;
+      if (choice.splits.streams(op.inputs[0])) continue;
       std::int64_t bytes = 0;
       bool comes = false;
       for (ValueId input : op.inputs) bytes += packed_bytes(request_, input), comes = comes || choice.away[input];
@@ -231,27 +259,58 @@ class Stream {
       MicroOps micro(request_);
       for (ValueId input : graph_.op(id).inputs)
         if (away[input]) micro.stream(input);
-      known->second = micro.run(
-          {id}, {0, pieces}, [](ValueId) { return true; }, true);
+      known->second = micro.run({id}, {0, pieces}, [](ValueId) { return true; }, {.ahead = true});
       known->second.pass.name = "rows." + graph_.op(id).name;
     }
     return known->second;
   }
 
-  void split_large(const Pieces& pieces, SpillChoice& choice) {
-    if (!large_run_ || large_pieces_ != pieces) {
-      const auto leaves = [&](ValueId value) {
-        return graph_.is_output(value) || std::ranges::any_of(graph_.value(value).consumers, [&](OpId reader) {
-                 return std::ranges::find(large_->ops, reader) == large_->ops.end();
-               });
-      };
-      large_pieces_ = pieces;
-      large_run_ = MicroOps(request_).run(large_->ops, pieces, leaves);
-      large_run_->pass.name = "pieces." + graph_.value(large_->value).name;
+  // The gradients of streamed weights are made with the updates, row by row.
+  void join_gradients(Runs& runs) const {
+    Runs joined;
+    for (const OpId run : runs)
+      if (std::ranges::none_of(streamed_, [&](const auto& of) { return of.second.update && of.second.gradient == run; }))
+        joined.push_back(run);
+    runs = std::move(joined);
+  }
+  void place_streamed(SpillChoice& choice) const {
+    if (!streamed_.empty()) choice.splits.streamed.assign(graph_.value_count(), false);
+    for (const auto& [weight, uses] : streamed_) {
+      if (uses.update && !choice.on_host.empty()) choice.on_host[uses.update] = false;
+      choice.away[weight] = false;
+      choice.splits.streamed[weight] = true;
+      for (ValueId state : uses.states) choice.away[state] = false, choice.splits.streamed[state] = true;
     }
+  }
+
+  void split_weight(ValueId weight, const WeightUses& uses, SpillChoice& choice) {
+    constexpr std::int64_t kPieces = 64;  // the rows of a weight take so many parts of the memory
+    const std::int64_t wanted = packed_bytes(request_, weight) / std::max<std::int64_t>(1, limit_ / kPieces) + 1;
+    for (std::int64_t p = 0; p < choice.runs.size(); ++p) {
+      const OpId id = choice.runs[p];
+      const bool updates = uses.update == id;
+      if (!updates && std::ranges::find(uses.readers, id) == uses.readers.end()) continue;
+      std::optional<SplitRun>& run = weight_runs_[id];
+      if (!run) {
+        MicroOps micro(request_);
+        micro.stream(weight);
+        for (ValueId state : uses.states) micro.stream(state);
+        const int dim = updates ? 0 : dim_that_cuts_weight(graph_, id, weight);
+        const std::int64_t extent = graph_.value(graph_.op(id).outputs[0]).type.shape[dim];
+        const std::vector<OpId> ops = updates ? std::vector<OpId>{uses.gradient, id} : std::vector<OpId>{id};
+        run = micro.run(ops, {dim, std::min(wanted, extent)}, [&](ValueId value) { return graph_.value(value).producer == id; },
+                        {.ahead = true, .driver = graph_.op(id).outputs[0]});
+      }
+      choice.splits.of_run[p] = static_cast<std::int32_t>(choice.splits.all.size());
+      choice.splits.all.push_back(*run);
+      choice.splits.all.back().pass.name = fmt::format("weights.{}", p);
+    }
+  }
+
+  void split_large(SpillChoice& choice) const {
     const std::int64_t run = std::ranges::find(choice.runs, large_->ops.back()) - choice.runs.begin();
     choice.splits.of_run[run] = static_cast<std::int32_t>(choice.splits.all.size());
-    choice.splits.all.push_back(*large_run_);
+    choice.splits.all.push_back(large_run_);
   }
 
   bool made_by_forward(ValueId id) const {
@@ -304,8 +363,9 @@ class Stream {
   std::map<std::tuple<bool, std::int64_t, std::int64_t>, Runs> runs_;     // by what is made again
   std::map<std::pair<OpId, std::vector<bool>>, SplitRun> split_updates_;  // by the update and which of its inputs are away
   std::optional<LargeValue> large_;                                       // where it is to be taken apart
-  std::optional<SplitRun> large_run_;
-  Pieces large_pieces_;  // of large_run_
+  SplitRun large_run_;                                                    // the run that does
+  std::vector<std::pair<ValueId, WeightUses>> streamed_;                  // weights that are never whole on the device
+  std::map<OpId, std::optional<SplitRun>> weight_runs_;                   // of the ops that touch them
   std::vector<Setting> tried_;
   Setting best_setting_;
   std::int64_t least_excess_ = std::numeric_limits<std::int64_t>::max();

@@ -62,7 +62,7 @@ class Estimate {
     find_stays();
     std::int64_t resident = lives.persistent;
     for (const auto& [value, tier] : plan.home)
-      if (graph_.value(value).persistent()) resident -= bytes_[value];
+      if (graph_.value(value).persistent() && !splits.streams(value)) resident -= bytes_[value];
     budget_ = request.budgets.device - resident;
   }
 

@@ -27,7 +27,7 @@ class Follower {
       const Value& value = graph_.value(ValueId(v));
       if (value.producer) continue;
       if (value.persistent())
-        lives_.persistent += packed_bytes(request_, ValueId(v));
+        lives_.persistent += splits_.streams(ValueId(v)) ? 0 : packed_bytes(request_, ValueId(v));
       else if (!only_read_by(graph_, ValueId(v), on_host_) && !splits_.streams(ValueId(v)))
         begin_life(ValueId(v), -1);
     }

@@ -251,7 +251,7 @@ Table<std::int64_t> tightest_bytes(const PlanRequest& request, const Lives& live
     change[swap.after + 1] -= lives.all[swap.life].bytes;
     change[swap.before] += lives.all[swap.life].bytes;
   }
-  const IdVector<ValueId, bool> away = away_of(request, choice.away);
+  const IdVector<ValueId, bool> away = away_of(request, choice);
   for (std::int64_t v = 0; v < away.size(); ++v)
     if (away[ValueId(v)]) change[0] -= packed_bytes(request, ValueId(v));
   for (const Visit& visit : visits) {
@@ -275,7 +275,7 @@ Planned<Plan> spill_plan(const PlanRequest& request, std::string_view planner, c
   const auto goes_home = [&](std::int64_t k) { return request.graph.value(departures[k].value).version_of.valid(); };
 
   std::vector<ValueId> homeless;  // away, in the order of the graph
-  const IdVector<ValueId, bool> away = away_of(request, choice.away);
+  const IdVector<ValueId, bool> away = away_of(request, choice);
   for (std::int64_t v = 0; v < away.size(); ++v)
     if (away[ValueId(v)]) homeless.emplace_back(v);
   std::int64_t total = 0, largest = 0;

@@ -14,9 +14,16 @@ IdVector<ValueId, bool> away_of(const PlanRequest& request, IdVector<ValueId, bo
   return away;
 }
 
+IdVector<ValueId, bool> away_of(const PlanRequest& request, const SpillChoice& choice) {
+  IdVector<ValueId, bool> away = away_of(request, choice.away);
+  for (std::int64_t v = 0; v < away.size(); ++v)
+    if (choice.splits.streams(ValueId(v))) away[ValueId(v)] = false;
+  return away;
+}
+
 Table<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
   const Graph& graph = request.graph;
-  const IdVector<ValueId, bool> away = away_of(request, choice.away);
+  const IdVector<ValueId, bool> away = away_of(request, choice);
   Table<Visit> visits;
   IdVector<ValueId, std::int64_t> newest(graph.value_count(), -1);  // index into visits
   for (std::int32_t run = 0; run < choice.runs.size(); ++run) {

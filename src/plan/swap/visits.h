@@ -16,6 +16,9 @@ struct Visit {
 // The persistent values, by value, that live in a lower tier: those of the choice, but where the run has given them a home.
 IdVector<ValueId, bool> away_of(const PlanRequest& request, IdVector<ValueId, bool> away);
 
+// The same of a choice, but for what only tiles have on the device.
+IdVector<ValueId, bool> away_of(const PlanRequest& request, const SpillChoice& choice);
+
 // Whether the host's processor does it.
 bool runs_on_host(const SpillChoice& choice, std::int32_t run);
 

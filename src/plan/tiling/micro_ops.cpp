@@ -39,11 +39,12 @@ const PassCost& MicroOps::cost(OpId op, const Pieces& pieces) {
   return known->second;
 }
 
-SplitRun MicroOps::run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves, bool ahead) {
+SplitRun MicroOps::run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves,
+                       const PieceForm& form) {
   SplitRun made;
-  made.pass.ahead = ahead;
+  made.pass.ahead = form.ahead;
   made.pass.ops = ops;
-  made.pass.driver = driver_of(graph_, ops, leaves);
+  made.pass.driver = form.driver ? form.driver : driver_of(graph_, ops, leaves);
   std::set<ValueId> here, read;
   for (OpId id : ops) {
     for (ValueId input : graph_.op(id).inputs)
@@ -61,7 +62,7 @@ SplitRun MicroOps::run(const std::vector<OpId>& ops, const Pieces& pieces, const
   const PassCost cost = cost_of_pass(request_, plan_, lines, size, request_.workspace ? &workspace : nullptr);
   mark(made.makes, false);
   made.bytes = cost.bytes;
-  made.seconds = ahead ? cost.seconds : std::max(cost.compute_seconds, cost.copy_seconds());
+  made.seconds = form.ahead ? cost.seconds : std::max(cost.compute_seconds, cost.copy_seconds());
   made.copy_seconds = cost.copy_seconds();
   return made;
 }

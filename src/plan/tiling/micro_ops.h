@@ -19,6 +19,12 @@ struct Pieces {
   auto operator<=>(const Pieces&) const = default;
 };
 
+// How a run goes in pieces.
+struct PieceForm {
+  bool ahead = false;  // windows of a piece are loaded while the piece before runs (Pass::ahead)
+  ValueId driver;      // what the pieces are of; none: as driver_of() has it
+};
+
 // What ops cost piece by piece.
 class MicroOps {
  public:
@@ -35,8 +41,9 @@ class MicroOps {
   // About what the op costs so, as values are streamed now.
   const PassCost& cost(OpId op, const Pieces& pieces);
   // The run of these ops, one after the other in each piece, with the workspace that the backend says it needs. `leaves`: whether
-  // something after it reads a value. `ahead`: windows of a piece are loaded while the piece before runs (Pass::ahead).
-  SplitRun run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves, bool ahead = false);
+  // something after it reads a value.
+  SplitRun run(const std::vector<OpId>& ops, const Pieces& pieces, const std::function<bool(ValueId)>& leaves,
+               const PieceForm& form = {});
 
  private:
   ValueId driver(OpId op) const;

@@ -22,21 +22,14 @@ int dim_that_cuts(const OpSite& site, int input) {
   return -1;
 }
 
-// What touches a parameter in a step.
-struct Uses {
-  std::vector<OpId> readers;  // forward, and the gradient of what it is multiplied by
-  OpId gradient;              // none in evaluation, as the rest
-  OpId update;
-  std::vector<ValueId> states;
-};
-
 int input_of(const Op& op, ValueId value) {
   return static_cast<int>(std::find(op.inputs.begin(), op.inputs.end(), value) - op.inputs.begin());
 }
 
-// Nothing where a use cannot be split, or the gradient is wanted whole.
-std::optional<Uses> uses_of(const Graph& graph, ValueId weight) {
-  Uses uses;
+}  // namespace
+
+std::optional<WeightUses> weight_uses(const Graph& graph, ValueId weight) {
+  WeightUses uses;
   for (OpId id : graph.value(weight).consumers) {
     const Op& op = graph.op(id);
     const OpSite site{graph, op};
@@ -61,7 +54,9 @@ std::optional<Uses> uses_of(const Graph& graph, ValueId weight) {
   return uses;
 }
 
-}  // namespace
+int dim_that_cuts_weight(const Graph& graph, OpId op, ValueId weight) {
+  return dim_that_cuts({graph, graph.op(op)}, input_of(graph.op(op), weight));
+}
 
 std::vector<ValueId> splittable_weights(const Graph& graph, const Plan& plan) {
   IdVector<OpId, bool> whole(graph.op_count(), false);
@@ -74,7 +69,7 @@ std::vector<ValueId> splittable_weights(const Graph& graph, const Plan& plan) {
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const Value& value = graph.value(ValueId(v));
     if (value.role != Role::parameter || value.producer || value.type.shape.rank() < 2) continue;
-    const std::optional<Uses> uses = uses_of(graph, ValueId(v));
+    const std::optional<WeightUses> uses = weight_uses(graph, ValueId(v));
     if (uses && (!uses->update || (runs_whole(uses->gradient) && runs_whole(uses->update))) &&
         std::all_of(uses->readers.begin(), uses->readers.end(), runs_whole))
       found.push_back(ValueId(v));
@@ -83,7 +78,7 @@ std::vector<ValueId> splittable_weights(const Graph& graph, const Plan& plan) {
 }
 
 std::int64_t bytes_with_states(const Graph& graph, ValueId weight) {
-  const std::optional<Uses> uses = uses_of(graph, weight);
+  const std::optional<WeightUses> uses = weight_uses(graph, weight);
   const ValueType& type = graph.value(weight).type;
   return type.elements() * size_of(type.dtype) * (1 + (uses ? static_cast<std::int64_t>(uses->states.size()) : 0));
 }
@@ -95,7 +90,7 @@ void split_weights(const Graph& graph, Plan& plan, const std::vector<ValueId>& w
   const auto of = [&](OpId op) -> Becomes& { return becomes[op]; };
   IdVector<OpId, OpId> update_with(becomes.size());  // by gradient op
   for (ValueId weight : weights) {
-    const std::optional<Uses> uses = uses_of(graph, weight);
+    const std::optional<WeightUses> uses = weight_uses(graph, weight);
     OUTSIZE_CHECK(uses);
     for (OpId reader : uses->readers) of(reader) = Becomes::pass;
     plan.home[weight] = Tier::host;
