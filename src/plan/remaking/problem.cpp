@@ -25,7 +25,8 @@ class Reading {
         index_of_value_(graph_.value_count(), kNone) {}
 
   RemakeProblem read(Table<RunUnit> units) {
-    for (std::int64_t v = 0; v < graph_.value_count(); ++v) add_value(ValueId(v));
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v)
+      if (!graph_.value(ValueId(v)).producer) add_value(ValueId(v));
     for (const RunUnit& unit : units) add_op(unit);
     for (std::int64_t k = 0; k < graph_.op_count(); ++k)
       if (graph_.op(OpId(k)).phase == Phase::update) add_update(OpId(k));
@@ -36,9 +37,8 @@ class Reading {
  private:
   void add_value(ValueId id) {
     const Value& value = graph_.value(id);
-    if (value.persistent() && !value.producer) problem_.persistent += packed_bytes(request_, id);
-    const bool by_update = value.producer && graph_.op(value.producer).phase == Phase::update;
-    if (value.persistent() || value.version_of || by_update) return;
+    if (value.persistent()) problem_.persistent += packed_bytes(request_, id);
+    if (value.persistent() || value.version_of) return;
     index_of_value_[id] = static_cast<std::int32_t>(problem_.values.size());
     problem_.values.push_back({.bytes = packed_bytes(request_, id), .lasts = graph_.is_output(id)});
     problem_.value_ids.push_back(id);
@@ -61,6 +61,7 @@ class Reading {
     }
     for (const std::int32_t input : op.inputs) problem_.values[input].readers.push_back(index);
     for (const ValueId output : tiled ? unit.tiles->makes : graph_.op(last).outputs) {
+      add_value(output);
       const std::int32_t value = index_of_value_[output];
       if (value == kNone) continue;
       op.outputs.push_back(value);

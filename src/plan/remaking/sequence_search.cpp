@@ -28,10 +28,16 @@ SequenceSearch::SequenceSearch(const RemakeProblem& problem) : problem_(problem)
   cuts_ = held_by_prices(problem, static_cast<int>(std::clamp<std::int64_t>(kSeedLooks / 20 / ops, 4, kPrices)));
 }
 
-std::vector<FoundSequence> SequenceSearch::seeds(std::int64_t limit) {
+std::vector<FoundSequence> SequenceSearch::quick_seeds(std::int64_t limit) {
   found_.clear();
   for (const EvictionRule& rule : rules())
     if (Eviction made = evict(limit, rule); made.fits) consider(made.sequence, limit);
+  std::ranges::stable_sort(found_, {}, [](const FoundSequence& found) { return found.seconds; });
+  return found_;
+}
+
+std::vector<FoundSequence> SequenceSearch::seeds(std::int64_t limit) {
+  quick_seeds(limit);
   for (const Table<bool>& held : cuts_) {
     consider(remake_once(problem_, held), limit);
     constexpr double kStrong[] = {5, 100, 10000};

@@ -15,6 +15,8 @@ class SequenceSearch {
   // Sequences that differ in how they were found and fit into `limit`, the fastest first: by eviction with several weights, and by
   // what cuts at several prices hold. None where none of these fits.
   std::vector<FoundSequence> seeds(std::int64_t limit);
+  // Those that eviction finds with the weights alone.
+  std::vector<FoundSequence> quick_seeds(std::int64_t limit);
   // The seeds' fastest, annealed with so many moves in all.
   FoundSequence best(std::int64_t limit, std::int64_t moves, std::uint64_t seed = 1);
   // What best() found last, annealed until it fits into less.

@@ -67,7 +67,8 @@ std::optional<Table<RunUnit>> TileGroups::units(const std::set<ValueId>& in_tile
     add_makers(op, in_tiles, members[leader(op)]);
   }
   Table<RunUnit> units;
-  IdVector<OpId, std::size_t> left(graph_.op_count(), 0);  // by leader, of what stands in the order: a unit stands where its last does
+  IdVector<OpId, std::size_t> left(graph_.op_count(),
+                                   0);  // by leader, of what stands in the order: a unit stands where its last does
   for (const OpId op : order_)
     if (graph_.op(op).phase != Phase::update && !only_within.contains(op)) ++left[leader(op)];
   for (const OpId op : order_) {
