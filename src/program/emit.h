@@ -62,7 +62,7 @@ class Emitter {
   IdVector<ValueId, Place> places_;
   IdVector<ValueId, BoxId> whole_boxes_;  // none: not asked for yet
   IdVector<OpId, bool> ran_;
-  std::vector<IdVector<ValueId, bool>> read_later_;  // by pass: the values that a step after it reads
+  std::vector<IdSet<ValueId>> read_later_;  // by pass: the values that a step after it reads
   // Rows that one pass saves for a later one: (later pass, value, tile) → slot.
   struct Saved {
     PieceId piece;

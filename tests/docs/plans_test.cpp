@@ -37,8 +37,7 @@ class Plans : public testing::Test {
   ValueId value(std::string_view name) const { return training_.graph.find_value(name); }
   // The tiles of a pass after which `read_later` is read.
   PassTiles tiles(std::string_view pass, std::string_view read_later) const {
-    IdVector<ValueId, bool> later(training_.graph.value_count());
-    later[value(read_later)] = true;
+    const IdSet<ValueId> later({value(read_later)});
     for (const Pass& candidate : plan_.passes)
       if (candidate.name == pass) return {training_.graph, candidate, later};
     internal_error("the plan has no pass {}", pass);

@@ -186,12 +186,12 @@ TEST(PassBytes, AreThoseOfTheLoweredPass) {
     const std::optional<Lowered> working = lowered(graph, plan, options);
     ASSERT_TRUE(working) << seed;
     PlanRequest request{.graph = graph, .profile = profile, .storage = options.storage};
-    const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
+    const std::vector<IdSet<ValueId>> later = values_read_later(graph, plan);
     for (std::size_t s = 0; s < plan.steps.size(); ++s) {
       const auto* step = std::get_if<PassStep>(&plan.steps[s]);
       if (!step) continue;
       const Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
-      const IdVector<ValueId, bool>& read_later = later[static_cast<std::size_t>(step->pass)];
+      const IdSet<ValueId>& read_later = later[static_cast<std::size_t>(step->pass)];
       const PassTiles tiles(graph, pass, read_later);
       const Held held = held_by_pass(graph, *made, s, tiles);
       const std::int64_t live = largest_live_sum(held.lives);

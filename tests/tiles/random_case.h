@@ -57,7 +57,7 @@ class Case {
       split_weights(graph, plan, weights);
     }
     for (auto& [value, home] : plan.home) home = static_cast<Tier>(below(3));
-    const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
+    const std::vector<IdSet<ValueId>> later = values_read_later(graph, plan);
     for (std::size_t p = 0; p < plan.passes.size(); ++p) form(graph, plan, p, later[p]);
     for (ValueId value : streamable(graph, plan, later)) plan.home[value] = home(graph, value);
     return plan;
@@ -122,7 +122,7 @@ class Case {
     }
   }
 
-  void form(const Graph& graph, Plan& plan, std::size_t p, const IdVector<ValueId, bool>& later) {
+  void form(const Graph& graph, Plan& plan, std::size_t p, const IdSet<ValueId>& later) {
     Pass& pass = plan.passes[p];
     const bool of_weights = weight_dim(graph, plan, pass) >= 0;
     const std::int64_t kind = of_weights ? 0 : below(7);
@@ -167,7 +167,7 @@ class Case {
   }
 
   // Whether the pass can be tiled so; if so, it is.
-  bool take(const Graph& graph, const std::string& name, Pass tried, const IdVector<ValueId, bool>& later, Pass& pass) {
+  bool take(const Graph& graph, const std::string& name, Pass tried, const IdSet<ValueId>& later, Pass& pass) {
     Count& count = counts_[name];
     ++count.asked;
     try {

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "plan/analysis/groups.h"
+#include "plan/analysis/order.h"
 #include "plan/chain/graph_chain.h"
 #include "plan/planners/planners.h"
 #include "plan/swap/recompute.h"
@@ -211,9 +212,10 @@ Planned<Plan> plan_checkpoint(const PlanRequest& request) {
   const std::vector<Group> groups = groups_of(graph);
   const OpCosts costs = costs_of(request);
   const auto count = static_cast<std::int64_t>(groups.size());
+  const std::vector<OpId> order = eager_order(graph);
   Best best(request, costs);
   const auto consider = [&](std::int64_t segments) {
-    best.consider(with_recomputation(graph, dropped_by(graph, groups, segments), Again::held));
+    best.consider(with_recomputation(graph, dropped_by(graph, groups, segments), Again::held, {}, order));
   };
   const bool given = request.options.has(kCheckpointSegments);
   const std::int64_t segments =
@@ -232,7 +234,7 @@ Planned<Plan> plan_checkpoint(const PlanRequest& request) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       const double middle = attempt == 0 ? memory : std::sqrt(too_small * too_large);
       const auto steps = optimal_checkpoint_steps(made.chain(), static_cast<std::int64_t>(std::ceil(middle)), kSlots);
-      const bool fits = steps && best.consider(with_chain_steps(graph, made.layers(), *steps)) == 0;
+      const bool fits = steps && best.consider(with_chain_steps(graph, made.layers(), *steps, order)) == 0;
       (fits || !steps ? too_small : too_large) = middle;
     }
   }

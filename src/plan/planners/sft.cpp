@@ -42,6 +42,7 @@ class SftPlanner {
       : request_(request),
         graph_(request.graph),
         forward_(forward_ops(graph_)),
+        memory_(request),
         tiles_(request.options.has(kSftTiles) ? request.options.integer(kSftTiles) : 0),
         segment_of_(graph_.op_count(), -1) {
     for (const OpId id : forward_.ops) {
@@ -158,7 +159,7 @@ class SftPlanner {
   bool consider(TiledChoice choice) {
     if (fastest_) choice.most_seconds = fastest_->seconds;
     choice.most_needed = fastest_ ? 0 : lacking_.device_bytes();
-    TiledAttempt attempt = tiled_plan(request_, "sft", choice);
+    TiledAttempt attempt = tiled_plan(request_, "sft", choice, memory_);
     if (!attempt.plan && !fastest_) lacking_.add(request_, attempt);
     if (!attempt.plan || (fastest_ && attempt.plan->seconds >= fastest_->seconds)) return false;
     fastest_ = std::move(attempt.plan);
@@ -278,6 +279,7 @@ class SftPlanner {
   const PlanRequest& request_;
   const Graph& graph_;
   const ForwardOps forward_;
+  PassMemory memory_;
   const std::int64_t tiles_;        // as the user gave them; 0: as few as fit
   std::vector<std::int64_t> made_;  // bytes, by op of forward
   Table<Segment> segments_;

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/alignment.h"
 #include "base/bytes.h"
@@ -67,6 +68,8 @@ class Tsplit {
         rules_(rules),
         limit_(limit),
         config_(graph_.value_count()),
+        leaves_forward_(graph_.value_count()),
+        walked_(graph_.op_count(), 0),
         micro_(request) {}
 
   // Decides until everything fits. Returns whether it does.
@@ -235,7 +238,7 @@ class Tsplit {
   // Whether it was decided that the value is away between two runs: the gap from forward to backward is told by the value alone,
   // for the first to read it there may be an op that is run again; others by the op that ends them.
   bool away(const Realised& made, ValueId value, std::int32_t after, std::int32_t before) const {
-    if (crosses(made, after, before)) return leaves_forward_.contains(value);
+    if (crosses(made, after, before)) return leaves_forward_[value];
     return gaps_.contains({value, made.choice.runs[before]});
   }
 
@@ -306,8 +309,7 @@ class Tsplit {
     found.leaves = true;
     if (request_.has_lower_tier() && found.ratio() < best.ratio()) best = found;
     // Equation 4.
-    if (now.option != Option::reside || leaves_forward_.contains(life.value) || !crosses(now_, after, before) ||
-        !droppable(life.value))
+    if (now.option != Option::reside || leaves_forward_[life.value] || !crosses(now_, after, before) || !droppable(life.value))
       return;
     const double most = best.ratio() * static_cast<double>(life.bytes);
     found.seconds = made_again(life.value, before, most, nullptr);
@@ -322,18 +324,18 @@ class Tsplit {
     const auto there = [&](ValueId id) {
       const Value& value = graph_.value(id);
       if (!value.producer || value.version_of) return true;
-      if (config(id).option != Option::reside || leaves_forward_.contains(id)) return config(id).option != Option::recompute;
+      if (config(id).option != Option::reside || leaves_forward_[id]) return config(id).option != Option::recompute;
       return std::ranges::any_of(now_.lives_of_value[id], [&](std::int32_t k) {
         return now_.lives.all[k].made < before && now_.lives.all[k].end >= before;
       });
     };
     std::vector<ValueId> chain{wanted};
-    std::set<OpId> ops;
+    ++walk_;
     double seconds = 0;
     for (std::int64_t k = 0; k < std::ssize(chain) && seconds <= most; ++k) {
       if (!droppable(chain[k])) return kNever;
       const OpId producer = graph_.value(chain[k]).producer;
-      if (!ops.insert(producer).second) continue;
+      if (std::exchange(walked_[producer], walk_) == walk_) continue;
       const std::vector<std::int32_t>& runs = now_.runs_of_op[producer];
       seconds += now_.lives.seconds[runs.front()];
       for (ValueId input : graph_.op(producer).inputs)
@@ -456,7 +458,7 @@ class Tsplit {
       config(value) = chosen.config;
     } else {
       if (crosses(now_, chosen.gap.after, chosen.gap.before))
-        leaves_forward_.insert(value);
+        leaves_forward_[value] = true;
       else
         gaps_.insert({value, now_.choice.runs[chosen.gap.before]});
       occupy(link, chosen.gap);
@@ -472,9 +474,11 @@ class Tsplit {
   const std::vector<OpId> order_;
   const Rules rules_;
   const std::int64_t limit_;
-  IdVector<ValueId, Config> config_;         // by value
-  std::set<ValueId> leaves_forward_;         // values that are away between forward and backward
-  std::set<std::pair<ValueId, OpId>> gaps_;  // and those that are before an op, where it is another
+  IdVector<ValueId, Config> config_;             // by value
+  IdVector<ValueId, bool> leaves_forward_;       // by value: it is away between forward and backward
+  std::set<std::pair<ValueId, OpId>> gaps_;      // and those that are before an op, where it is another
+  mutable IdVector<OpId, std::int64_t> walked_;  // by op: the last walk of made_again() that met it
+  mutable std::int64_t walk_ = 0;
   MicroOps micro_;
   Realised now_;
 };

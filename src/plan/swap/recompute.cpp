@@ -110,7 +110,7 @@ class Recomputation {
     return with_updates(updates);
   }
 
-  Runs run(const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps) {
+  Runs run(const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps, const std::vector<OpId>& order) {
     IdVector<OpId, std::size_t> layer_of(graph_.op_count(), 0);
     IdVector<ValueId, bool> in_layer(graph_.value_count(), false);
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -143,7 +143,7 @@ class Recomputation {
       }
     };
     std::vector<OpId> updates;
-    for (OpId id : eager_order(graph_)) {
+    for (OpId id : order) {
       const Op& op = graph_.op(id);
       if (op.phase == Phase::update) {
         updates.push_back(id);
@@ -256,10 +256,11 @@ Runs with_recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropp
   return Recomputation(graph, dropped, again, cache).run(order.empty() ? eager_order(graph) : order);
 }
 
-Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps) {
+Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps,
+                      const std::vector<OpId>& order) {
   IdVector<ValueId, bool> dropped;
   for (const Value& value : graph.values()) dropped.push_back(value.role != Role::statistic);
-  return Recomputation(graph, dropped, Again::held, {}).run(layers, steps);
+  return Recomputation(graph, dropped, Again::held, {}).run(layers, steps, order.empty() ? eager_order(graph) : order);
 }
 
 }  // namespace outsize

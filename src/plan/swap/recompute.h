@@ -33,6 +33,8 @@ struct RecomputeLayer {
 
 // The runs of a graph that follow `steps` of the chain of `layers`. Backward keeps the order that it has without recomputation;
 // before the first op of a layer's backward come the steps before it. What is in no layer lives for the op that reads it next.
-Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps);
+// `order`: of all ops, as eager_order() gives it; empty: found here.
+Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps,
+                      const std::vector<OpId>& order = {});
 
 }  // namespace outsize

@@ -1,5 +1,7 @@
 #include "plan/swap/visits.h"
 
+#include <algorithm>
+
 namespace outsize {
 
 bool runs_on_host(const SpillChoice& choice, std::int32_t run) {
@@ -25,6 +27,7 @@ Table<Visit> visits_of(const PlanRequest& request, const SpillChoice& choice) {
   const Graph& graph = request.graph;
   const IdVector<ValueId, bool> away = away_of(request, choice);
   Table<Visit> visits;
+  if (std::ranges::find(away, true) == away.end()) return visits;
   IdVector<ValueId, std::int64_t> newest(graph.value_count(), -1);  // index into visits
   for (std::int32_t run = 0; run < choice.runs.size(); ++run) {
     if (runs_on_host(choice, run)) continue;

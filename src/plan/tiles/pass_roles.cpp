@@ -6,14 +6,40 @@ namespace outsize {
 
 namespace {
 
-bool contains(const std::vector<ValueId>& list, ValueId value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+// All values that a pass touches, ascending.
+std::vector<ValueId> touched_by(const Graph& graph, const Pass& pass) {
+  std::vector<ValueId> values;
+  for (const OpId op : pass.ops)
+    for (const std::vector<ValueId>* list : {&graph.op(op).inputs, &graph.op(op).outputs})
+      values.insert(values.end(), list->begin(), list->end());
+  return IdSet<ValueId>(std::move(values)).ids();
+}
+
+// A mark for each of a pass's values; those that it does not touch never have one.
+class SlotMarks {
+ public:
+  explicit SlotMarks(const IdPlaces<ValueId>& places, std::size_t count) : places_(places), marked_(count) {}
+  bool operator[](ValueId value) const {
+    const std::int32_t place = places_.of(value);
+    return place != IdPlaces<ValueId>::kNone && marked_[static_cast<std::size_t>(place)];
+  }
+  void put(ValueId value) {
+    if (const std::int32_t place = places_.of(value); place != IdPlaces<ValueId>::kNone)
+      marked_[static_cast<std::size_t>(place)] = true;
+  }
+
+ private:
+  const IdPlaces<ValueId>& places_;
+  std::vector<bool> marked_;
+};
 
 // Whether a box of the op's output 0 can be computed by itself.
 bool gathers(const OpSite& site) { return site.op.def->can_gather(site) || site.op.def->gathers_sums(site); }
 
 }  // namespace
 
-PassRoles::PassRoles(const Graph& graph, const Pass& pass, const IdVector<ValueId, bool>& read_later) : graph_(graph), pass_(pass) {
+PassRoles::PassRoles(const Graph& graph, const Pass& pass, const IdSet<ValueId>& read_later)
+    : graph_(graph), pass_(pass), values_(touched_by(graph, pass)), places_(values_), roles_(values_.size()) {
   const Value& driver = graph.value(pass.driver);
   if (driver.producer && !gathers({graph, graph.op(driver.producer)}))
     user_error(
@@ -28,38 +54,31 @@ void PassRoles::before_barrier(const Op& op, ValueId value) const {
              graph_.value(value).name);
 }
 
-void PassRoles::classify(const IdVector<ValueId, bool>& read_later) {
-  const std::int64_t values = graph_.value_count();
-  classes_.assign(values, ValueClass::none);
-  shared_.assign(values, false);
-  leaves_.assign(values, false);
-  owned_wanted_.assign(values, false);
-  slots_.assign(values, -1);
+void PassRoles::classify(const IdSet<ValueId>& read_later) {
   modes_.assign(pass_.ops.size(), OpMode::gather);
-
-  IdVector<ValueId, bool> made(values), down(values), wanted(values);
-  const auto outlives = [&](ValueId v) { return read_later[v] || graph_.value(v).version_of; };
+  SlotMarks made(places_, values_.size()), down(made), wanted(made);
+  const auto outlives = [&](ValueId v) { return read_later.contains(v) || graph_.value(v).version_of; };
 
   // What depends on the driver is pushed (or follows its front); everything it and they need is gathered.
-  down[pass_.driver] = true;
+  down.put(pass_.driver);
   std::vector<bool> downstream(pass_.ops.size(), false);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const Op& op = graph_.op(pass_.ops[k]);
     for (ValueId input : op.inputs) downstream[k] = downstream[k] || down[input];
     for (ValueId output : op.outputs) {
-      made[output] = true;
-      if (downstream[k]) down[output] = true;
+      made.put(output);
+      if (downstream[k]) down.put(output);
     }
   }
-  wanted[pass_.driver] = true;
+  wanted.put(pass_.driver);
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const Op& op = graph_.op(pass_.ops[k]);
     if (downstream[k]) {
       for (ValueId input : op.inputs)
-        if (!down[input]) wanted[input] = true;
+        if (!down[input]) wanted.put(input);
     } else if (op.def->can_gather({graph_, op})) {
       for (ValueId output : op.outputs)
-        if (outlives(output)) wanted[output] = true;
+        if (outlives(output)) wanted.put(output);
     }
   }
   for (std::size_t k = pass_.ops.size(); k-- > 0;) {
@@ -82,63 +101,61 @@ void PassRoles::classify(const IdVector<ValueId, bool>& read_later) {
     }
     const bool demanded = std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId v) { return wanted[v]; });
     if (demanded) {
-      for (ValueId input : op.inputs) wanted[input] = true;
+      for (ValueId input : op.inputs) wanted.put(input);
       continue;
     }
     if (op.def->can_gather(here)) user_error("pass {}: nothing reads what op {} makes; leave it out", pass_.name, op.name);
     modes_[k] = OpMode::push;
-    for (ValueId input : op.inputs) wanted[input] = true;
+    for (ValueId input : op.inputs) wanted.put(input);
   }
 
-  IdVector<ValueId, bool> seen(values);
+  SlotMarks seen(places_, values_.size());
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     const Op& op = graph_.op(pass_.ops[k]);
     const OpSite here{graph_, op};
     for (ValueId input : op.inputs) {
-      ValueClass& kind = classes_[input];
+      ValueClass& kind = role(input).kind;
       if (kind == ValueClass::reduced) before_barrier(op, input);
       if (!seen[input]) kind = ValueClass::external;
-      seen[input] = true;
+      seen.put(input);
     }
     for (ValueId output : op.outputs) {
       if (seen[output])
         user_error("pass {}: op {} makes {} after the pass has read it", pass_.name, op.name, graph_.value(output).name);
-      seen[output] = true;
+      seen.put(output);
       const bool complete_later = !op.def->can_gather(here) || op.phase == Phase::forward;
-      classes_[output] = modes_[k] == OpMode::gather && gathers(here) ? ValueClass::gathered
-                         : modes_[k] == OpMode::front                 ? ValueClass::fronted
-                         : complete_later                             ? ValueClass::reduced
-                                                                      : ValueClass::pushed;
-      leaves_[output] = outlives(output);
+      role(output).kind = modes_[k] == OpMode::gather && gathers(here) ? ValueClass::gathered
+                          : modes_[k] == OpMode::front                 ? ValueClass::fronted
+                          : complete_later                             ? ValueClass::reduced
+                                                                       : ValueClass::pushed;
+      role(output).leaves = outlives(output);
     }
   }
   if (!seen[pass_.driver])
     user_error("pass {}: its driver {} is neither made nor read by its ops", pass_.name, graph_.value(pass_.driver).name);
 
-  for (std::int64_t v = 0; v < values; ++v) {
-    const ValueId id(v);
-    if (classes_[id] == ValueClass::none) continue;
-    slots_[id] = static_cast<int>(values_.size());
-    values_.push_back(id);
+  const IdSet<ValueId> share(pass_.share);
+  for (ValueId id : values_) {
     const Value& value = graph_.value(id);
-    if (classes_[id] == ValueClass::gathered) shared_[id] = contains(pass_.share, id);
-    if (classes_[id] == ValueClass::pushed)
-      shared_[id] = pass_.descending && !value.partial && value.gradient_of && contains(pass_.share, value.gradient_of);
-    if (classes_[id] == ValueClass::fronted) shared_[id] = true;
-    if (classes_[id] == ValueClass::gathered) owned_wanted_[id] = leaves_[id];
+    ValueRole& of = role(id);
+    if (of.kind == ValueClass::gathered) of.shared = share.contains(id);
+    if (of.kind == ValueClass::pushed)
+      of.shared = pass_.descending && !value.partial && value.gradient_of && share.contains(value.gradient_of);
+    if (of.kind == ValueClass::fronted) of.shared = true;
+    if (of.kind == ValueClass::gathered) of.owned_wanted = of.leaves;
   }
   for (OpId id : pass_.ops) {  // one call makes all outputs of an op: they are shared together
     const std::vector<ValueId>& outputs = graph_.op(id).outputs;
     const bool any = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return shared(v); });
     for (ValueId output : outputs)
-      if (any && value_class(output) == ValueClass::gathered) shared_[output] = true;
+      if (any && value_class(output) == ValueClass::gathered) role(output).shared = true;
   }
-  owned_wanted_[pass_.driver] = true;
+  role(pass_.driver).owned_wanted = true;
   for (std::size_t k = 0; k < pass_.ops.size(); ++k) {
     if (modes_[k] == OpMode::gather) continue;
     const OpSite here = site(k);
     const ValueId driver = here.op.inputs[static_cast<std::size_t>(here.op.def->push_driver(here))];
-    if (here.op.def->has_owned_terms(here) || !down[driver]) owned_wanted_[driver] = true;
+    if (here.op.def->has_owned_terms(here) || !down[driver]) role(driver).owned_wanted = true;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/id_set.h"
 #include "base/id_vector.h"
 #include "graph/opdef.h"
 #include "plan/plan.h"
@@ -29,22 +30,23 @@ enum class ValueClass : std::uint8_t {
 // What the ops and values of a pass are to it, however it is cut: the same for all cuts that are tried.
 class PassRoles {
  public:
-  // `read_later`, by value: whether a step after the pass reads it, or the graph puts it out. Throws UserError naming pass, op and
-  // value when the pass cannot be tiled as it says.
-  PassRoles(const Graph& graph, const Pass& pass, const IdVector<ValueId, bool>& read_later);
+  // `read_later`: of the values that the pass touches, those that a step after it reads or the graph puts out. Throws UserError
+  // naming pass, op and value when the pass cannot be tiled as it says.
+  PassRoles(const Graph& graph, const Pass& pass, const IdSet<ValueId>& read_later);
 
   const Graph& graph() const { return graph_; }
   // Its cuts mean nothing here.
   const Pass& pass() const { return pass_; }
   OpMode mode(std::size_t op_of_pass) const { return modes_[op_of_pass]; }
-  ValueClass value_class(ValueId value) const { return classes_[value]; }
-  bool shared(ValueId value) const { return shared_[value]; }
-  bool leaves(ValueId value) const { return leaves_[value]; }
+  // Those of values that the pass does not touch are none.
+  ValueClass value_class(ValueId value) const { return role_of(value).kind; }
+  bool shared(ValueId value) const { return role_of(value).shared; }
+  bool leaves(ValueId value) const { return role_of(value).leaves; }
   // Stored or reduced over: owned boxes must cover the value.
-  bool owned_wanted(ValueId value) const { return owned_wanted_[value]; }
+  bool owned_wanted(ValueId value) const { return role_of(value).owned_wanted; }
   // All values the pass touches, ascending, and where one of them stands there.
   const std::vector<ValueId>& values() const { return values_; }
-  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(slots_[value]); }
+  std::size_t slot(ValueId value) const { return static_cast<std::size_t>(places_.of(value)); }
   // The dimension of a value that a cut along dimension `dim` of the driver cuts, or kNoDim.
   static constexpr int kNoDim = -1;
   int dim_of(ValueId value, int dim) const { return dims_[slot(value)][static_cast<std::size_t>(dim)]; }
@@ -59,21 +61,30 @@ class PassRoles {
   }
 
  private:
+  struct ValueRole {
+    ValueClass kind = ValueClass::none;
+    bool shared = false;
+    bool leaves = false;
+    bool owned_wanted = false;
+  };
+
+  ValueRole role_of(ValueId value) const {
+    const std::int32_t place = places_.of(value);
+    return place == IdPlaces<ValueId>::kNone ? ValueRole{} : roles_[static_cast<std::size_t>(place)];
+  }
+  ValueRole& role(ValueId value) { return roles_[slot(value)]; }
   OpSite site(std::size_t op_of_pass) const { return {graph_, graph_.op(pass_.ops[op_of_pass])}; }
   [[noreturn]] void before_barrier(const Op& op, ValueId value) const;
-  void classify(const IdVector<ValueId, bool>& read_later);
+  void classify(const IdSet<ValueId>& read_later);
   void map_dims();
   std::vector<int> same_dims(ValueId value) const;
 
   const Graph& graph_;
   const Pass& pass_;
   std::vector<OpMode> modes_;
-  IdVector<ValueId, ValueClass> classes_;  // by value, as the next four
-  IdVector<ValueId, bool> shared_;
-  IdVector<ValueId, bool> leaves_;
-  IdVector<ValueId, bool> owned_wanted_;
-  IdVector<ValueId, int> slots_;
   std::vector<ValueId> values_;
+  IdPlaces<ValueId> places_;            // in values_
+  std::vector<ValueRole> roles_;        // by slot
   std::vector<std::vector<int>> dims_;  // by slot, then dimension of the driver
 };
 

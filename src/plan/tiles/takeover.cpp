@@ -64,14 +64,14 @@ bool stays_ahead(const PassTiles& tiles, int dim, ValueId from, ValueId to) {
 // Tiles follow each other lexicographically, so that of two tiles one comes first along the outermost dimension in which they
 // differ, while along the others they may be alike: what the first stores is apart from what the second reads for all such tiles if
 // it is so along every dimension that is cut, and, but for tiles that read or store nothing, only then.
-std::vector<Takeover> takeovers_of(const PassTiles& tiles, const Plan& plan, const IdVector<ValueId, bool>& read_later) {
+std::vector<Takeover> takeovers_of(const PassTiles& tiles, const Plan& plan, const IdSet<ValueId>& read_later) {
   const Graph& graph = tiles.graph();
   const Uses uses(tiles);
   std::vector<ValueId> ending;  // streamed, and read here for the last time
   for (ValueId id : tiles.values()) {
     const Value& value = graph.value(id);
     if (tiles.value_class(id) == ValueClass::external && plan.home_of(id) != Tier::device && value.producer && !value.version_of &&
-        !read_later[id])
+        !read_later.contains(id))
       ending.push_back(id);
   }
   const auto may_take = [&](ValueId from, ValueId to) {
@@ -100,7 +100,7 @@ std::vector<Takeover> takeovers_of(const PassTiles& tiles, const Plan& plan, con
 
 std::vector<Takeover> takeovers_of(const Graph& graph, const Plan& plan) {
   std::vector<Takeover> all;
-  const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
+  const std::vector<IdSet<ValueId>> later = values_read_later(graph, plan);
   const auto streams = [&](OpId op) {
     return std::ranges::any_of(graph.op(op).outputs, [&](ValueId value) { return plan.home_of(value) != Tier::device; });
   };

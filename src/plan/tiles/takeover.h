@@ -15,7 +15,7 @@ struct Takeover {
 
 // Those of a pass, each value in one at most: a gradient takes over its activation, or else another value that ends there.
 // `read_later`: as PassRoles. Each tile of each dimension is looked at once for a pair.
-std::vector<Takeover> takeovers_of(const PassTiles& tiles, const Plan& plan, const IdVector<ValueId, bool>& read_later);
+std::vector<Takeover> takeovers_of(const PassTiles& tiles, const Plan& plan, const IdSet<ValueId>& read_later);
 
 // Those of all passes of a plan as they are cut.
 std::vector<Takeover> takeovers_of(const Graph& graph, const Plan& plan);

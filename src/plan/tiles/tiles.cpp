@@ -1,6 +1,7 @@
 #include "plan/tiles/tiles.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace outsize {
 
@@ -278,8 +279,8 @@ std::int64_t PassTiles::repeats(const Dims& tile) const {
   return count;
 }
 
-std::vector<IdVector<ValueId, bool>> values_read_later(const Graph& graph, const Plan& plan) {
-  std::vector<IdVector<ValueId, bool>> later(plan.passes.size());
+std::vector<IdSet<ValueId>> values_read_later(const Graph& graph, const Plan& plan) {
+  std::vector<IdSet<ValueId>> later(plan.passes.size());
   if (plan.passes.empty()) return later;
   IdVector<ValueId, bool> live(graph.value_count());
   for (ValueId output : graph.outputs()) live[output] = true;
@@ -293,8 +294,12 @@ std::vector<IdVector<ValueId, bool>> values_read_later(const Graph& graph, const
     if (const auto* out = std::get_if<OutStep>(&step)) live[out->value] = true;
     if (const auto* in = std::get_if<InStep>(&step)) live[in->value] = true;
     if (const auto* pass = std::get_if<PassStep>(&step)) {
-      later[static_cast<std::size_t>(pass->pass)] = live;
       const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;
+      std::vector<ValueId> of_pass;
+      for (OpId op : ops)
+        for (const std::vector<ValueId>* list : {&graph.op(op).inputs, &graph.op(op).outputs})
+          std::ranges::copy_if(*list, std::back_inserter(of_pass), [&](ValueId value) { return live[value]; });
+      later[static_cast<std::size_t>(pass->pass)] = IdSet<ValueId>(std::move(of_pass));
       for (std::size_t k = ops.size(); k-- > 0;) back_over(ops[k]);
     }
   }

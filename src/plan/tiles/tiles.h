@@ -23,7 +23,7 @@ struct TileBoxes {
 class PassTiles {
  public:
   // `read_later`, and what is thrown: as PassRoles.
-  PassTiles(const Graph& graph, const Pass& pass, const IdVector<ValueId, bool>& read_later)
+  PassTiles(const Graph& graph, const Pass& pass, const IdSet<ValueId>& read_later)
       : PassTiles(TileLines(std::make_shared<const PassRoles>(graph, pass, read_later)), pass) {}
   // `pass` is the one of the lines but for its cuts.
   PassTiles(TileLines& lines, const Pass& pass);
@@ -95,7 +95,8 @@ class PassTiles {
   std::vector<std::shared_ptr<const TileLine>> lines_;  // by dimension of the driver
 };
 
-// For each pass of the plan, the values that a later step reads (or the graph puts out) before they are made again.
-std::vector<IdVector<ValueId, bool>> values_read_later(const Graph& graph, const Plan& plan);
+// For each pass of the plan, those of the values it touches that a later step reads (or the graph puts out) before they are made
+// again.
+std::vector<IdSet<ValueId>> values_read_later(const Graph& graph, const Plan& plan);
 
 }  // namespace outsize

@@ -26,15 +26,13 @@ const PassCost& MicroOps::cost(OpId op, const Pieces& pieces) {
       if (streams(value)) streamed |= bit;
       bit <<= 1;
     }
-  const auto [known, fresh] = costs_.try_emplace({op.index, pieces, streamed});
+  const auto [known, fresh] = costs_.try_emplace({like_[op], pieces, streamed});
   if (fresh) {
     Pass pass;
     pass.ops = {op};
     pass.driver = driver(op);
-    mark(graph_.op(op).outputs, true);
-    TileLines lines(std::make_shared<const PassRoles>(graph_, pass, read_later_));
+    TileLines lines(std::make_shared<const PassRoles>(graph_, pass, IdSet<ValueId>(graph_.op(op).outputs)));
     known->second = cost_of_pass(request_, plan_, lines, extents(pass.driver, pieces));
-    mark(graph_.op(op).outputs, false);
   }
   return known->second;
 }
@@ -56,11 +54,9 @@ SplitRun MicroOps::run(const std::vector<OpId>& ops, const Pieces& pieces, const
   }
   const Dims size = extents(made.pass.driver, pieces);
   made.pass.cuts = cuts_of(graph_.value(made.pass.driver).type.shape, size);
-  mark(made.makes, true);
-  TileLines lines(std::make_shared<const PassRoles>(graph_, made.pass, read_later_));
+  TileLines lines(std::make_shared<const PassRoles>(graph_, made.pass, IdSet<ValueId>(made.makes)));
   const std::vector<std::int64_t> workspace = workspace_of_pass(request_, lines, size);
   const PassCost cost = cost_of_pass(request_, plan_, lines, size, request_.workspace ? &workspace : nullptr);
-  mark(made.makes, false);
   made.bytes = cost.bytes;
   made.seconds = form.ahead ? cost.seconds : std::max(cost.compute_seconds, cost.copy_seconds());
   made.copy_seconds = cost.copy_seconds();

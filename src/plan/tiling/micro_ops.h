@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plan/reckon/split_runs.h"
+#include "plan/tiling/alike.h"
 #include "plan/tiling/pass_cost.h"
 
 namespace outsize {
@@ -28,8 +29,7 @@ struct PieceForm {
 // What ops cost piece by piece.
 class MicroOps {
  public:
-  explicit MicroOps(const PlanRequest& request)
-      : request_(request), graph_(request.graph), read_later_(request.graph.value_count(), false) {}
+  explicit MicroOps(const PlanRequest& request) : request_(request), graph_(request.graph), like_(alike_ops(request)) {}
 
   // Where values wait that pieces are read of.
   void stream(ValueId value) { plan_.home[value] = Tier::host; }
@@ -38,7 +38,7 @@ class MicroOps {
 
   // Whether the op can run in pieces along dimension 0 (samples), 1 (tokens of [N, T, C]) or 2 (rows of a map) of what drives it.
   bool can_cut(OpId op, int dim);
-  // About what the op costs so, as values are streamed now.
+  // About what the op costs so, as values are streamed now: reckoned once for all ops that are alike.
   const PassCost& cost(OpId op, const Pieces& pieces);
   // The run of these ops, one after the other in each piece, with the workspace that the backend says it needs. `leaves`: whether
   // something after it reads a value.
@@ -48,16 +48,13 @@ class MicroOps {
  private:
   ValueId driver(OpId op) const;
   Dims extents(ValueId driver, const Pieces& pieces) const;
-  void mark(const std::vector<ValueId>& values, bool read) {
-    for (ValueId value : values) read_later_[value] = read;
-  }
 
   const PlanRequest& request_;
   const Graph& graph_;
   Plan plan_;  // of which only homes are looked at
-  IdVector<ValueId, bool> read_later_;
   std::map<std::pair<std::int64_t, int>, bool> can_cut_;
-  std::map<std::tuple<std::int64_t, Pieces, std::uint64_t>, PassCost> costs_;
+  const IdVector<OpId, std::int32_t> like_;
+  std::map<std::tuple<std::int32_t, Pieces, std::uint64_t>, PassCost> costs_;
 };
 
 }  // namespace outsize

@@ -160,7 +160,8 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
   };
   for (std::int64_t v = 0; v < graph.value_count(); ++v)
     if (const Value& value = graph.value(ValueId(v)); !value.producer || value.persistent()) first[ValueId(v)] = 0;
-  const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
+  const std::vector<IdSet<ValueId>> later = values_read_later(graph, plan);
+  IdVector<ValueId, std::int64_t> made_in(graph.value_count(), kNever);  // by value: the last step with a pass that makes it
   for (std::size_t s = 0; s < steps; ++s) {
     if (const auto* run = std::get_if<RunStep>(&plan.steps[s])) {
       for (ValueId value : graph.op(run->op).inputs) read(value, s);
@@ -169,15 +170,14 @@ std::vector<std::int64_t> resident_bytes(const PlanRequest& request, const Plan&
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
     const Pass& pass = plan.passes[static_cast<std::size_t>(step->pass)];
-    std::vector<ValueId> made;
-    for (OpId id : pass.ops) made.insert(made.end(), graph.op(id).outputs.begin(), graph.op(id).outputs.end());
-    const auto earlier = [](ValueId a, ValueId b) { return a.index < b.index; };
-    std::sort(made.begin(), made.end(), earlier);
+    const auto here = static_cast<std::int64_t>(s);
+    for (OpId id : pass.ops)
+      for (ValueId output : graph.op(id).outputs) made_in[output] = here;
     for (OpId id : pass.ops)
       for (ValueId input : graph.op(id).inputs)
-        if (!std::binary_search(made.begin(), made.end(), input, earlier)) read(input, s);
-    for (ValueId value : made)
-      if (later[static_cast<std::size_t>(step->pass)][value]) make(value, s);
+        if (made_in[input] != here) read(input, s);
+    for (ValueId value : later[static_cast<std::size_t>(step->pass)].ids())
+      if (made_in[value] == here) make(value, s);
   }
   for (std::int64_t v = 0; v < graph.value_count(); ++v) {
     const ValueId id(v);

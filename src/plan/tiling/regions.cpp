@@ -40,9 +40,12 @@ class Marks {
 
 class RegionPlanner {
  public:
-  RegionPlanner(const Graph& graph, const Tiling& tiling)
+  // `seconds`: by op; empty: none takes any.
+  RegionPlanner(const Graph& graph, const Tiling& tiling, const IdVector<OpId, double>& seconds, double most)
       : graph_(graph),
         tiling_(tiling),
+        seconds_(seconds),
+        left_(most),
         order_(eager_order(graph)),
         position_(graph.op_count()),
         numbers_(pass_numbers(graph, tiling)),
@@ -57,15 +60,19 @@ class RegionPlanner {
     for (ValueId output : graph.outputs()) last_read_[output] = std::numeric_limits<std::int32_t>::max();
   }
 
-  Plan make(std::string planner) {
+  // Nothing where that takes longer than it may.
+  std::optional<Plan> make(std::string planner) {
     for (OpId op : order_)
-      if (!tiling_.tiled[op])
+      if (!tiling_.tiled[op]) {
+        spend(op);
         for (ValueId input : graph_.op(op).inputs) read_by(input, std::numeric_limits<std::int32_t>::max());
+      }
     for (OpId op : order_)
       if (tiling_.tiled[op]) passes_[numbers_[op]].push_back(op);
-    for (std::int64_t p = passes_.size(); p-- > backward_;) settle(p);
+    for (std::int64_t p = passes_.size(); p-- > backward_ && left_ >= 0;) settle(p);
     make_again();
-    for (std::int64_t p = backward_; p-- > 0;) settle(p);
+    for (std::int64_t p = backward_; p-- > 0 && left_ >= 0;) settle(p);
+    if (left_ < 0) return std::nullopt;
     put_off_updates();
 
     Plan plan;
@@ -93,6 +100,9 @@ class RegionPlanner {
   }
 
  private:
+  void spend(OpId op) {
+    if (!seconds_.empty()) left_ -= seconds_[op];
+  }
   void read_by(ValueId value, std::int32_t pass) { last_read_[value] = std::max(last_read_[value], pass); }
 
   // How passes after the one that makes the value find it.
@@ -144,6 +154,7 @@ class RegionPlanner {
         if (source == Source::stored) read_by(input, number);
         if (source == Source::made_for_backward) again_[input].read_by(number);
       }
+    for (OpId op : ops) spend(op);
     passes_[p] = std::move(ops);
     sort(p);
   }
@@ -153,7 +164,7 @@ class RegionPlanner {
     Table<std::vector<ValueId>> firsts(passes_.size());  // by pass: what it may be the first to need
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
       if (const Again& again = again_[ValueId(v)]; again.made != kNone) firsts[again.made].push_back(ValueId(v));
-    for (std::int64_t p = 0; p < passes_.size(); ++p) {
+    for (std::int64_t p = 0; p < passes_.size() && left_ >= 0; ++p) {
       if (firsts[p].empty()) continue;
       const auto number = static_cast<std::int32_t>(p);
       std::vector<OpId>& ops = passes_[p];
@@ -165,6 +176,7 @@ class RegionPlanner {
         if (ops_.has(op)) return;
         ops_.put(op);
         ops.push_back(op);
+        spend(op);
       };
       for (ValueId value : firsts[p])
         if (again_[value].made == number) add(value);  // else an earlier one has come to need it
@@ -220,6 +232,8 @@ class RegionPlanner {
 
   const Graph& graph_;
   const Tiling& tiling_;
+  const IdVector<OpId, double>& seconds_;
+  double left_;  // seconds that its runs may still take
   const std::vector<OpId> order_;
   IdVector<OpId, std::size_t> position_;  // by op, in the order
   IdVector<OpId, std::int32_t> numbers_;
@@ -328,7 +342,12 @@ ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::f
 }
 
 Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner) {
-  return RegionPlanner(graph, tiling).make(std::move(planner));
+  return *RegionPlanner(graph, tiling, {}, 0).make(std::move(planner));
+}
+
+std::optional<Plan> plan_within(const Graph& graph, const Tiling& tiling, std::string planner,
+                                const IdVector<OpId, double>& seconds_of_ops, double most) {
+  return RegionPlanner(graph, tiling, seconds_of_ops, most).make(std::move(planner));
 }
 
 namespace {
@@ -343,7 +362,7 @@ bool is_large(const Value& value) {
 
 }  // namespace
 
-std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<IdVector<ValueId, bool>>& later) {
+std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<IdSet<ValueId>>& later) {
   IdVector<ValueId, bool> whole(graph.value_count(), false), waits(whole);
   for (const Step& step : plan.steps) {
     if (const auto* run = std::get_if<RunStep>(&step)) {
@@ -354,7 +373,7 @@ std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std:
     if (!pass) continue;
     for (OpId op : plan.passes[pass->pass].ops) {
       for (ValueId input : graph.op(op).inputs) waits[input] = waits[input] || graph.value(input).role == Role::input;
-      for (ValueId output : graph.op(op).outputs) waits[output] = waits[output] || later[pass->pass][output];
+      for (ValueId output : graph.op(op).outputs) waits[output] = waits[output] || later[pass->pass].contains(output);
     }
   }
   std::vector<ValueId> found;

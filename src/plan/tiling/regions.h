@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/id_set.h"
 #include "base/id_vector.h"
 #include "plan/plan.h"
 
@@ -45,6 +46,11 @@ IdVector<ValueId, Stored> stored_in_phase(const Graph& graph, const Tiling& tili
 // on whole values. Any grid of any pass is right. All values live on the device until the caller gives them other homes.
 Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
 
+// The same, or nothing where its runs take longer than `most` seconds if each takes what it does on whole values: a tiling that
+// makes much again may run an op in each of thousands of passes, and is given up when it is known to.
+std::optional<Plan> plan_within(const Graph& graph, const Tiling& tiling, std::string planner,
+                                const IdVector<OpId, double>& seconds_of_ops, double most);
+
 // The value that the tiles of a pass of these ops are cut of: one that no other of them reads but reductions, of the fewest
 // elements, so that its rows are whole numbers of rows upstream. `leaves`: whether something after the pass reads a value that it
 // makes.
@@ -53,7 +59,7 @@ ValueId driver_of(const Graph& graph, const std::vector<OpId>& ops, const std::f
 // Maps and other large values that only passes touch and that outlive one (or come from before all): they may live in a lower tier
 // and be streamed
 // (`Plan::home`). `later`: values_read_later of the plan.
-std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<IdVector<ValueId, bool>>& later);
+std::vector<ValueId> streamable(const Graph& graph, const Plan& plan, const std::vector<IdSet<ValueId>>& later);
 
 // The pass with every row of its maps computed once.
 Pass with_shared_rows(const Graph& graph, Pass pass);

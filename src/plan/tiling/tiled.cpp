@@ -207,7 +207,9 @@ std::int64_t host_limit(const PlanRequest& request) {
 
 bool PassTrial::fits(const Dims& extents) {
   extents_ = extents;
-  cost_ = cost_of_pass(request_, plan_, lines_, extents_, workspace_.empty() ? nullptr : &workspace_);
+  std::optional<PassCost>& known = memory_.at(kind_, learned_, extents).cost;
+  if (!known) known = cost_of_pass(request_, plan_, lines(), extents, workspace());
+  cost_ = *known;
   least_ = std::min(least_, cost_.bytes);
   fitted_ = are_enough(extents) && cost_.bytes <= limit_;
   return fitted_;
@@ -223,14 +225,29 @@ bool PassTrial::are_enough(const Dims& extents) const {
 
 bool PassTrial::may_fit(const Dims& extents) {
   if (!are_enough(extents)) return false;
-  return typical_bytes(request_, plan_, lines_, extents, workspace_.empty() ? nullptr : &workspace_) <= limit_;
+  std::optional<std::int64_t>& known = memory_.at(kind_, learned_, extents).typical_bytes;
+  if (!known) known = typical_bytes(request_, plan_, lines(), extents, workspace());
+  return *known <= limit_;
+}
+
+TileLines& PassTrial::lines() {
+  if (!lines_) lines_.emplace(std::make_shared<const PassRoles>(graph(), pass_, read_later_));
+  return *lines_;
+}
+
+const std::vector<std::int64_t>* PassTrial::workspace() {
+  if (learned_.rank() == 0) return nullptr;
+  if (workspace_.empty()) workspace_ = workspace_of_pass(request_, lines(), learned_);
+  return &workspace_;
 }
 
 int PassTrial::weight_dim() const { return outsize::weight_dim(graph(), plan_, pass()); }
 
 std::int64_t PassTrial::weight_unit() const {
-  for (const ValueId value : lines_.roles()->values())
-    if (graph().value(value).type.format == Format::map) return request_.storage.channel_block;
+  const auto is_map = [&](ValueId value) { return graph().value(value).type.format == Format::map; };
+  for (const OpId op : pass_.ops)
+    for (const std::vector<ValueId>* list : {&graph().op(op).inputs, &graph().op(op).outputs})
+      if (std::ranges::any_of(*list, is_map)) return request_.storage.channel_block;
   return 1;
 }
 
@@ -328,11 +345,15 @@ Refusal Lacking::refusal(const PlanRequest& request, std::string_view planner, O
   return refusal;
 }
 
-TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice) {
+TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice, PassMemory& memory) {
   const Graph& graph = request.graph;
+  const OpCosts costs = costs_of(request);
   TiledAttempt attempt;
+  std::optional<Plan> within = plan_within(graph, choice.tiling, std::string(planner), costs.seconds, choice.most_seconds);
+  attempt.too_long = !within;
+  if (!within) return attempt;
   TiledPlan result;
-  result.plan = plan_of(graph, choice.tiling, std::string(planner));
+  result.plan = *std::move(within);
   Plan& plan = result.plan;
   split_weights(graph, plan, weights_from(request, plan, choice.split_from));
   for (auto& [value, home] : plan.home)
@@ -340,7 +361,7 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
   // A run's weights stay where they are: what would hold one elsewhere is no plan for it.
   for (const auto& [name, home] : request.homes)
     if (const ValueId value = graph.find_value(name); value && home != plan.home_of(value)) return attempt;
-  const std::vector<IdVector<ValueId, bool>> later = values_read_later(graph, plan);
+  const std::vector<IdSet<ValueId>> later = values_read_later(graph, plan);
   if (choice.stream != TiledChoice::Stream::none)
     for (ValueId value : streamable(graph, plan, later))
       if (choice.stream == TiledChoice::Stream::all || !graph.value(value).producer)
@@ -348,7 +369,6 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
   const bool host_fits = fit_host(request, plan, result.host_bytes);
   attempt.host_needed = result.host_bytes;
 
-  const OpCosts costs = costs_of(request);
   const std::vector<std::int64_t> resident = resident_bytes(request, plan, Tier::device);
   const std::int64_t budget = request.limited() ? limit_of(request) - request.gaps : kNoLimit;
   const auto lacks = [&](std::int64_t bytes, OpId op) {
@@ -390,7 +410,7 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
     double at_least = 0;  // of the fastest: what its ops take
     constexpr double kMuch = 0.95;
     const auto consider = [&](const Pass& tried) {
-      PassTrial trial(request, plan, tried, later[step->pass], limit);
+      PassTrial trial(request, plan, tried, later[step->pass], limit, memory);
       const bool fitted = cut_exactly(request, choice.cut, trial);
       least = std::min(least, trial.least());
       if (!fitted || trial.seconds() >= best * (tried.ahead ? kMuch : 1)) return;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "plan/planner.h"
+#include "plan/tiling/alike.h"
 #include "plan/tiling/pass_cost.h"
 #include "plan/tiling/regions.h"
 #include "plan/tiling/remake.h"
@@ -15,13 +16,19 @@ namespace outsize {
 // The tiles of one pass, tried against the memory that is left for it.
 class PassTrial {
  public:
-  // `limit`: bytes, or kNoLimit. `read_later`, and what is thrown: as PassRoles.
-  PassTrial(const PlanRequest& request, const Plan& plan, const Pass& pass, const IdVector<ValueId, bool>& read_later,
-            std::int64_t limit)
-      : request_(request), plan_(plan), lines_(std::make_shared<const PassRoles>(request.graph, pass, read_later)), limit_(limit) {}
+  // `limit`: bytes, or kNoLimit. `read_later`, and what is thrown, by fits() and may_fit(): as PassRoles.
+  PassTrial(const PlanRequest& request, const Plan& plan, const Pass& pass, const IdSet<ValueId>& read_later, std::int64_t limit,
+            PassMemory& memory)
+      : request_(request),
+        plan_(plan),
+        pass_(pass),
+        read_later_(read_later),
+        limit_(limit),
+        memory_(memory),
+        kind_(memory.kind_of(plan, pass, read_later)) {}
 
   const Graph& graph() const { return request_.graph; }
-  const Pass& pass() const { return lines_.roles()->pass(); }
+  const Pass& pass() const { return pass_; }
   // Of the driver, which the tiles cut.
   const ValueType& driver() const { return graph().value(pass().driver).type; }
   std::int64_t limit() const { return limit_; }
@@ -37,7 +44,8 @@ class PassTrial {
   // Takes the workspace that the backend says the tiles tried last need for that of all tiles from here on. What was reckoned of
   // tiles without it no longer counts.
   void learn_workspace() {
-    workspace_ = workspace_of_pass(request_, lines_, extents_);
+    learned_ = extents_;
+    workspace_.clear();
     least_ = std::numeric_limits<std::int64_t>::max();
   }
 
@@ -51,12 +59,19 @@ class PassTrial {
 
  private:
   bool are_enough(const Dims& extents) const;
+  TileLines& lines();
+  const std::vector<std::int64_t>* workspace();
 
   const PlanRequest& request_;
   const Plan& plan_;
-  TileLines lines_;
+  const Pass& pass_;
+  const IdSet<ValueId>& read_later_;
   const std::int64_t limit_;
-  std::vector<std::int64_t> workspace_;  // by op of the pass, once it is known
+  PassMemory& memory_;
+  const std::int32_t kind_;
+  std::optional<TileLines> lines_;       // where they were needed
+  Dims learned_;                         // the extents that workspace was learned of; of rank 0: it is not known
+  std::vector<std::int64_t> workspace_;  // by op of the pass, where it was needed
   Dims extents_;
   bool fitted_ = false;
   PassCost cost_;
@@ -94,6 +109,7 @@ struct TiledPlan {
 
 // What came of a choice.
 struct TiledAttempt {
+  bool too_long = false;          // its ops alone take longer than is wanted: nothing else is known
   std::optional<TiledPlan> plan;  // nothing where no tiles that the choice allows fit, or it takes too long
   std::int64_t needed = 0;  // the bytes of the device that the pass or op takes which takes the most, of those that were tried
   OpId worst;               // that op, or the last of that pass; none where the run's weights are not where the tiling wants them
@@ -132,8 +148,8 @@ bool can_tile(const Graph& graph, OpId op, Cut cut);
 // The tiling of these ops with these values stored between passes (both by id): backward is cut where forward is.
 Tiling tiling_of(const PlanRequest& request, IdVector<OpId, bool> tiled, IdVector<ValueId, bool> cuts, Remake remake);
 
-// The fastest tiled plan of that choice within the budget.
-TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice);
+// The fastest tiled plan of that choice within the budget. `memory`: of the request, for all its choices.
+TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, const TiledChoice& choice, PassMemory& memory);
 
 // The weights that can be split and have, with their states, at least so many bytes; where the run has given them a home, those
 // that it has given another than the device.

@@ -63,6 +63,7 @@ class Searcher {
         graph_(request.graph),
         planner_(planner),
         search_(search),
+        memory_(request),
         groups_(groups_of(graph_)),
         ends_(narrows(graph_, groups_)),
         layers_(ends_),
@@ -106,7 +107,7 @@ class Searcher {
   bool host_lacks() const { return !best_ && lacking_.host(); }
   IdVector<ValueId, bool> no_cuts() const { return IdVector<ValueId, bool>(graph_.value_count()); }
 
-  // Returns whether the host has room for what it streams.
+  // Returns whether it is known that the host has room for what it streams.
   bool consider(const Tiling& tiling, Stream stream) {
     const auto [known, is_new] = tried_.try_emplace({tiling, stream, split_from_});
     bool& has_room = known->second;
@@ -114,9 +115,9 @@ class Searcher {
     TiledChoice choice{.tiling = tiling, .halo = search_.halo, .stream = stream, .cut = search_.cut, .split_from = split_from_};
     if (best_) choice.most_seconds = best_->seconds * about_;
     choice.most_needed = best_ || stream != first_ ? 0 : lacking_.device_bytes();
-    TiledAttempt attempt = tiled_plan(request_, planner_, choice);
+    TiledAttempt attempt = tiled_plan(request_, planner_, choice, memory_);
     std::optional<TiledPlan>& found = attempt.plan;
-    has_room = attempt.host_needed <= host_limit(request_);
+    has_room = !attempt.too_long && attempt.host_needed <= host_limit(request_);
     if (!found && stream == first_) lacking_.add(request_, attempt);
     if (found && (!best_ || found->seconds * about_ < best_->seconds ||
                   (found->seconds <= best_->seconds * about_ && found->host_bytes < best_->host_bytes))) {
@@ -216,6 +217,7 @@ class Searcher {
   const Graph& graph_;
   const std::string_view planner_;
   const TiledSearch& search_;
+  PassMemory memory_;
   const std::vector<Group> groups_;
   const std::vector<std::int64_t> ends_;               // groups after which maps are smaller
   std::vector<std::int64_t> layers_;                   // how many are tried in tiles
