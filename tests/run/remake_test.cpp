@@ -3,50 +3,67 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
-#include "../close.h"
 #include "backend/interface.h"
 #include "cost/devices.h"
 #include "graph/step_graph.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/analysis/order.h"
-#include "plan/remaking/sequence_search.h"
+#include "plan/remaking/annealing.h"
+#include "plan/remaking/tile_groups.h"
 
 namespace outsize {
 namespace {
 
-class Remade : public testing::TestWithParam<const char*> {};
+struct Case {
+  const char* model;
+  std::vector<const char*> in_tiles = {};  // values
+};
 
-TEST_P(Remade, ChangesComeToWhatLivesSay) {
-  register_ops();
-  ModelOptions model{.batch = 2, .classes = 10, .width = 0.125};
-  if (std::string_view(GetParam()) != "gpt2") model.image_height = model.image_width = 96;
-  const StepGraph step = make_training_graph(build_model(GetParam(), model), {.accuracy = true});
-  const std::unique_ptr<Backend> backend = make_backend("cpu", 1);
-  const Profile profile{find_device("cpu"), {}};
-  const PlanRequest request{
-      .graph = step.graph, .profile = profile, .storage = backend->storage(), .workspace = [&](const Call& call) {
-        return backend->kernel(call)->workspace_bytes();
+void PrintTo(const Case& c, std::ostream* out) { *out << c.model; }
+
+class Remade : public testing::TestWithParam<Case> {
+ protected:
+  static StepGraph step_of(const std::string& name) {
+    register_ops();
+    ModelOptions model{.batch = 2, .classes = 10, .width = 0.125};
+    if (name != "gpt2") model.image_height = model.image_width = 96;
+    return make_training_graph(build_model(name, model), {.accuracy = true});
+  }
+
+  // Random changes, kept and undone.
+  void change_at_random(const RemakeProblem& problem);
+  void expect_what_lives_say(const RemakeProblem& problem, const RunSequence& changed) const {
+    const SequenceRuns made = runs_of(problem, changed.sequence());
+    const Lives lives = lives_of(request_, costs_, made.runs, {}, made.splits);
+    ASSERT_EQ(changed.peak(), std::ranges::max(lives.bytes()));
+    ASSERT_NEAR(changed.seconds(), std::accumulate(lives.seconds.begin(), lives.seconds.end(), 0.0), 1e-9);
+    ASSERT_EQ(changed.peak(), RunSequence(problem, changed.sequence()).peak());
+  }
+
+  const StepGraph step_ = step_of(GetParam().model);
+  const std::unique_ptr<Backend> backend_ = make_backend("cpu", 1);
+  const Profile profile_{find_device("cpu"), {}};
+  const PlanRequest request_{
+      .graph = step_.graph, .profile = profile_, .storage = backend_->storage(), .workspace = [this](const Call& call) {
+        return backend_->kernel(call)->workspace_bytes();
       }};
-  const OpCosts costs = costs_of(request);
-  const RemakeProblem problem =
-      remake_problem(request, costs, whole_units(step.graph, eager_order(step.graph, narrow_order(step.graph))));
+  const OpCosts costs_ = costs_of(request_);
+  const std::vector<OpId> order_ = eager_order(step_.graph, narrow_order(step_.graph));
+};
+
+void Remade::change_at_random(const RemakeProblem& problem) {
   std::vector<std::int32_t> order(static_cast<std::size_t>(problem.ops.size()));
   std::iota(order.begin(), order.end(), 0);
   RunSequence runs(problem, order);
-  const auto expect_same = [&](const RunSequence& changed) {
-    const Lives lives = lives_of(request, costs, runs_of(problem, changed.sequence()).runs);
-    const std::vector<std::int64_t> bytes = lives.bytes();
-    ASSERT_EQ(changed.peak(), std::ranges::max(bytes));
-    ASSERT_NEAR(changed.seconds(), std::accumulate(lives.seconds.begin(), lives.seconds.end(), 0.0), 1e-9);
-    ASSERT_EQ(changed.peak(), RunSequence(problem, changed.sequence()).peak());
-  };
-  expect_same(runs);
+  expect_what_lives_say(problem, runs);
   Chance chance(3);
   int undone = 0, moved = 0;
-  for (int move = 0; move < 600; ++move) {
-    const double peak_before = static_cast<double>(runs.peak()), seconds_before = runs.seconds();
+  for (int move = 0; move < 600 && !HasFatalFailure(); ++move) {
+    const std::int64_t peak_before = runs.peak();
+    const double seconds_before = runs.seconds();
     for (std::int64_t k = chance.below(3); k >= 0; --k) {
       // An input of some run again, right before it.
       const auto at = static_cast<RunSequence::Id>(chance.below(problem.ops.size()));
@@ -62,22 +79,39 @@ TEST_P(Remade, ChangesComeToWhatLivesSay) {
     if (chance.part() < 0.4) {
       runs.undo();
       ++undone;
-      ASSERT_EQ(static_cast<double>(runs.peak()), peak_before);
+      ASSERT_EQ(runs.peak(), peak_before);
       ASSERT_NEAR(runs.seconds(), seconds_before, 1e-9);
     } else {
       runs.keep();
     }
-    if (move % 20 == 0) expect_same(runs);
-    if (testing::Test::HasFatalFailure()) return;
+    if (move % 20 == 0) expect_what_lives_say(problem, runs);
   }
-  expect_same(runs);
+  expect_what_lives_say(problem, runs);
   EXPECT_GT(undone, 100);
   EXPECT_GT(moved, 5);
   EXPECT_GT(runs.further().size(), 20u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Remade, testing::Values("resnet50", "unet2d", "densenet121", "gpt2"),
-                         [](const auto& one) { return std::string(one.param); });
+TEST_P(Remade, ChangesComeToWhatLivesSay) {
+  TileGroups groups(request_, costs_, order_);
+  std::set<ValueId> in_tiles;
+  for (const char* name : GetParam().in_tiles) {
+    const ValueId value = step_.graph.find_value(name);
+    ASSERT_TRUE(value && groups.may_be(value)) << name;
+    in_tiles.insert(value);
+  }
+  const std::optional<Table<RunUnit>> units = groups.units(in_tiles);
+  ASSERT_TRUE(units);
+  EXPECT_EQ(in_tiles.empty(), std::ranges::none_of(*units, [](const RunUnit& unit) { return unit.tiles.has_value(); }));
+  change_at_random(remake_problem(request_, costs_, *units));
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, Remade,
+                         testing::Values(Case{"resnet50"}, Case{"unet2d"}, Case{"densenet121"}, Case{"gpt2"},
+                                         Case{"unet2d", {"concat0", "merge0.conv1.grad_data", "up0"}}),
+                         [](const auto& one) {
+                           return std::string(one.param.model) + (one.param.in_tiles.empty() ? "" : "_in_tiles");
+                         });
 
 }  // namespace
 }  // namespace outsize

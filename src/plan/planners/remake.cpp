@@ -22,10 +22,13 @@ constexpr PlannerOption kRemakeTiles{.name = "tiles",
 
 // Small graphs are searched through with fewer moves: so many an op.
 constexpr std::int64_t kMovesAnOp = 2000;
-// Where a plan does not pack, so many further searches are made with more room left to packing.
-constexpr int kTightenings = 5;
-// Then limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was found for one
-// budget is found for larger ones too.
+// Where a plan does not pack, others are sought with more room left to packing: more of them for small graphs, which hold few and
+// large pieces.
+constexpr std::int64_t kPackingLooks = 5000, kLeastPackings = 8, kMostPackings = 28;
+constexpr std::int64_t kFinest = 400;  // the least part of the budget that counts
+constexpr std::int64_t kParts = 6;     // of the room
+// Where none packs, limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was
+// found for one budget is found for larger ones too.
 constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
 
 // Where the largest op takes this part of the budget, tile groups are tried, unless the plan without them takes hardly longer than
@@ -52,14 +55,25 @@ class Remake {
   std::optional<Found> run() {
     const std::int64_t moves = std::min(request_.options.integer(kRemakeMoves), problem_.ops.size() * kMovesAnOp);
     const std::int64_t limit = limit_of(request_) - request_.gaps;
-    std::int64_t room = 0;  // left to packing
-    for (int attempt = 0; attempt <= kTightenings && room < limit; ++attempt) {
-      const FoundSequence found = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / 8, attempt);
-      if (!found.found()) break;
-      const std::int64_t missing = consider(found);
-      if (missing <= 0) return std::move(found_);
-      room += std::max(missing, room / 2);
+    // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
+    const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
+    std::int64_t room = 0, enough = -1;  // bytes left to packing, and those of the fastest that packs
+    for (std::int64_t attempt = 0; attempt < packings; ++attempt) {
+      if (enough < 0)
+        room += attempt == 0 ? 0 : std::max(missing_, limit / kFinest);
+      else
+        room = enough / kParts * (1 + attempt % (kParts - 1));
+      if (room >= limit / 2 || (enough >= 0 && enough < limit / kFinest)) break;
+      const FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / 8, attempt);
+      if (!made.found()) {
+        if (enough < 0) break;
+        continue;
+      }
+      if (!consider(made)) continue;
+      if (attempt == 0) return std::move(found_);
+      if (enough < 0 || room < enough) enough = room;
     }
+    if (found_) return std::move(found_);
     int refusals = 0;
     auto step = static_cast<int>(std::floor(kPerOctave * std::log2(static_cast<double>(limit))));
     for (int k = 0; k < kSteps && refusals < kRefusals; ++k, --step) {
@@ -67,7 +81,7 @@ class Remake {
       if (bytes > limit) continue;
       const std::vector<FoundSequence> seeds = search_.seeds(bytes);
       refusals += seeds.empty();
-      if (!seeds.empty() && consider(seeds.front()) <= 0) return std::move(found_);
+      if (!seeds.empty() && consider(seeds.front())) return std::move(found_);
     }
     return std::nullopt;
   }
@@ -83,16 +97,20 @@ class Remake {
   }
 
  private:
-  // Makes the plan of a sequence. Returns the bytes by which it exceeds the budget once packed.
-  std::int64_t consider(const FoundSequence& found) {
-    const SequenceRuns made = runs_of(problem_, found.sequence);
-    const Lives lives = lives_of(request_, costs_, made.runs, {}, made.splits);
-    Planned<Plan> plan = spill_plan(request_, "remake", lives, {.runs = made.runs, .splits = made.splits});
-    if (!plan) return plan.refusal().missing();
+  // Makes the plan of a sequence, and takes it where it packs and none that is faster was taken. Returns whether it packs.
+  bool consider(const FoundSequence& made) {
+    const SequenceRuns runs = runs_of(problem_, made.sequence);
+    const Lives lives = lives_of(request_, costs_, runs.runs, {}, runs.splits);
+    Planned<Plan> plan = spill_plan(request_, "remake", lives, {.runs = runs.runs, .splits = runs.splits});
+    if (!plan) {
+      missing_ = plan.refusal().missing();
+      return false;
+    }
     const std::int64_t packed = request_.packed ? request_.packed(*plan) : 0;
     least_packed_ = least_packed_ == 0 ? packed : std::min(least_packed_, packed);
-    if (packed <= request_.budgets.device) found_ = {*std::move(plan), found.seconds};
-    return packed - request_.budgets.device;
+    missing_ = packed - request_.budgets.device;
+    if (missing_ <= 0 && (!found_ || made.seconds < found_->seconds)) found_ = {*std::move(plan), made.seconds};
+    return missing_ <= 0;
   }
 
   const PlanRequest& request_;
@@ -102,6 +120,7 @@ class Remake {
   double step_seconds_ = 0;
   std::optional<Found> found_;
   std::int64_t least_packed_ = 0;
+  std::int64_t missing_ = 0;  // bytes that the plan considered last exceeds the budget by
 };
 
 }  // namespace
