@@ -65,5 +65,41 @@ TEST(Estimate, IsNearTheSimulator) {
   }
 }
 
+// Updates by the host, gradients on the way to them, and weights that come more than once.
+TEST(Estimate, OfUpdatesByTheHostIsNearTheSimulator) {
+  register_ops();
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const StepGraph step = make_training_graph(build_model("gpt2", {.batch = 4, .sequence = 128, .classes = 1000, .width = 0.5}),
+                                             {.optimizer = Optimizer::adamw});
+  int compared = 0;
+  for (const char* device : {"titan-rtx", "rtx-4090-24"}) {
+    const Profile profile{find_device(device), {}};
+    const auto workspace = [&](const Call& call) { return backend->kernel(call)->workspace_bytes(); };
+    PlanRequest request{.graph = step.graph, .profile = profile, .storage = backend->storage(), .workspace = workspace};
+    PrepareOptions options;
+    options.planner = "keep";
+    const std::int64_t whole = prepare(step.graph, *backend, profile, options).take().program.peak_bytes.device;
+    options.planner = "stream";
+    for (const int percent : {75, 60, 45, 30}) {
+      options.budgets.device = request.budgets.device = whole * percent / 100;
+      const Planned<Prepared> prepared = prepare(step.graph, *backend, profile, options);
+      if (!prepared || !prepared->plan.passes.empty()) continue;
+      ++compared;
+      Runs runs;
+      IdVector<OpId, bool> on_host(step.graph.op_count(), false);
+      for (const Step& one : prepared->plan.steps)
+        if (const auto* run = std::get_if<RunStep>(&one)) {
+          runs.push_back(run->op);
+          if (run->where == Tier::host) on_host[run->op] = true;
+        }
+      const Lives lives = lives_of(request, costs_of(request), runs, on_host);
+      const double ratio = estimated_seconds(request, lives, prepared->plan) / prepared->predicted.seconds;
+      EXPECT_NEAR(ratio, 1, 0.03) << device << " " << percent << " %";
+      std::printf("%-12s %d %% estimated / simulated %.4f\n", device, percent, ratio);
+    }
+  }
+  EXPECT_GE(compared, 6);
+}
+
 }  // namespace
 }  // namespace outsize

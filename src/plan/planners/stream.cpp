@@ -169,12 +169,12 @@ class Stream {
     improve();
   }
 
-  // No fewer seconds than the device or the host has to do.
+  // No fewer seconds than the device, the host and, for persistent values alone, the links have to do.
   double work_seconds(const SpillChoice& choice) const {
     double compute = 0;
     for (const OpId run : choice.runs)
       if (choice.on_host.empty() || !choice.on_host[run]) compute += costs_.seconds[run];
-    return std::max(compute, residents_.host_seconds(choice));
+    return std::max(compute, residents_.least_seconds(choice));
   }
   // No fewer seconds than the links have to do.
   double link_seconds(const Absences& absences) const {

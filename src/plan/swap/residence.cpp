@@ -106,12 +106,26 @@ void Residents::settle(const Residence& residence, const OpCosts& costs, SpillCh
   choice.runs = with_updates_when_done(choice, costs);
 }
 
-double Residents::host_seconds(const SpillChoice& choice) const {
-  double seconds = 0;
-  if (!request_.profile.device.is_host())
-    for (std::int64_t k = 0; k < choice.on_host.size(); ++k)
-      if (choice.on_host[OpId(k)]) seconds += host_work(request_, request_.graph.op(OpId(k))).seconds;
-  return seconds;
+double Residents::least_seconds(const SpillChoice& choice) const {
+  const Device& device = request_.profile.device;
+  double host = 0;
+  std::int64_t out = 0, in = 0;
+  for (const Unit& unit : units_) {
+    const bool by_host = unit.update && !choice.on_host.empty() && choice.on_host[unit.update];
+    if (by_host) {
+      const HostWork work = host_work(request_, request_.graph.op(unit.update));
+      host += work.seconds;
+      out += work.sent_bytes;
+    }
+    for (const std::vector<ValueId>* values : {&unit.weights, &unit.states})
+      for (ValueId value : *values) {
+        if (!choice.away[value] || (by_host && values == &unit.states)) continue;
+        in += packed_bytes(request_, value);
+        if (unit.update && !by_host) out += packed_bytes(request_, value);
+      }
+  }
+  const double out_seconds = static_cast<double>(out) / device.link_out, in_seconds = static_cast<double>(in) / device.link_in;
+  return std::max(device.is_host() ? 0 : host, device.full_duplex ? std::max(out_seconds, in_seconds) : out_seconds + in_seconds);
 }
 
 // The same runs, but updates by the host stand where the host has done them, not where it may begin: until then it holds what has

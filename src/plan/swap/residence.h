@@ -27,8 +27,9 @@ class Residents {
   // Of all of them.
   std::int64_t bytes() const { return bytes_; }
 
-  // That the host takes for its updates; where it is the device's processor, none beside what that has to do.
-  double host_seconds(const SpillChoice& choice) const;
+  // No step takes fewer seconds: the host for its updates, where it is another processor than the device, and the links for what
+  // is away, each of which comes and leaves once at least.
+  double least_seconds(const SpillChoice& choice) const;
   // Sets what is away, what the host updates, and where in the runs it does.
   void settle(const Residence& residence, const OpCosts& costs, SpillChoice& choice) const;
 
