@@ -393,8 +393,9 @@ LowerBounds lower_bounds(const Graph& graph, Target& target, const Profile& prof
   for (std::size_t k = 0; k < work.ops.size(); ++k)
     in_tiles.ops[k].seconds = std::min(in_tiles.ops[k].seconds, work.ops[k].seconds);
   const Device& device = profile.device;
-  return {.seconds = lower_bound_seconds(work, {limit_of(request), device.link_out, device.link_in}),
-          .tiled_seconds = lower_bound_seconds(in_tiles, {})};
+  double seconds = lower_bound_seconds(work, {limit_of(request), device.link_out, device.link_in});
+  if (!request.has_lower_tier() && request.limited()) seconds = std::max(seconds, remaking_bound_seconds(work, limit_of(request)));
+  return {.seconds = seconds, .tiled_seconds = lower_bound_seconds(in_tiles, {})};
 }
 
 }  // namespace outsize

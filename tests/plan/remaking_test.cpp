@@ -8,6 +8,7 @@
 #include <set>
 
 #include "plan/analysis/min_cut.h"
+#include "plan/reckon/bounds.h"
 #include "plan/remaking/held_cut.h"
 #include "plan/remaking/sequence_search.h"
 #include "small_chain.h"
@@ -217,6 +218,47 @@ RemakeProblem random_problem(Random& random, int layers) {
       op.overwrites.push_back({to, from});
   }
   return problem;
+}
+
+Work work_of(const RemakeProblem& problem) {
+  Work work;
+  for (const RemakeProblem::Value& value : problem.values) work.values.push_back({value.bytes, value.producer, value.readers});
+  for (const RemakeProblem::Op& op : problem.ops) {
+    work.ops.push_back({op.seconds, op.workspace, op.inputs, op.outputs, op.again});
+    for (const RemakeProblem::Overwrite& pair : op.overwrites) work.ops.back().overwrites.push_back({pair.output, pair.input});
+  }
+  return work;
+}
+
+TEST(RemakingBound, IsWhatAChainMustRunAgain) {
+  // Three layers, and the first op of backward, 50 bytes. In 40, x_0, x_3, its gradient and one of x_1 and x_2 are there: a run
+  // again of x_1 is 1 s, and one of x_2 as well, if x_1 is there.
+  const Work work = work_of(chain(3));
+  EXPECT_DOUBLE_EQ(remaking_bound_seconds(work, 50), 10);
+  EXPECT_NEAR(remaking_bound_seconds(work, 40), 11, 0.05);
+  // Without both, 2 s.
+  EXPECT_NEAR(remaking_bound_seconds(work, 30), 12, 0.1);
+}
+
+TEST(RemakingBound, IsNeverAboveTheBest) {
+  Random random(11);
+  int above_the_ops = 0, longer = 0;
+  for (int n = 0; n < 200; ++n) {
+    const RemakeProblem problem = random_problem(random, 3 + n % 3);
+    std::vector<std::int32_t> order;
+    for (std::int32_t k = 0; k < problem.ops.size(); ++k) order.push_back(k);
+    const RunSequence whole(problem, order);
+    const std::int64_t limit = whole.peak() * random.between(50, 95) / 100;
+    const std::optional<double> best = AllSequences(problem).least(limit);
+    if (!best) continue;
+    const double bound = remaking_bound_seconds(work_of(problem), limit);
+    ASSERT_LE(bound, *best + 1e-9) << "problem " << n << ", " << limit << " of " << whole.peak();
+    longer += *best > whole.seconds() + 1e-9;
+    above_the_ops += bound > whole.seconds() + 0.1;
+  }
+  EXPECT_GT(longer, 40);
+  EXPECT_GT(above_the_ops, longer / 3);
+  std::printf("%d take longer than their ops, %d bounds say so\n", longer, above_the_ops);
 }
 
 TEST(SequenceSearch, MostlyFindsTheBestAndNeverBetter) {

@@ -317,7 +317,9 @@ Work work_of(const PlanRequest& request) {
     if (value.producer && (!needed[value.producer] || updates(value.producer))) continue;
     Work::Value made{.bytes = align_up(stored_bytes(request.storage, value.type, value.type.shape), kAlignment),
                      .producer = value.producer ? op_index[value.producer] : -1,
-                     .readers = {}};
+                     .readers = {},
+                     .persistent = value.persistent()};
+    if (made.persistent) work.persistent += made.bytes;
     const auto index = static_cast<std::int32_t>(work.values.size());
     value_index[ValueId(v)] = index;
     for (OpId reader : value.consumers) {

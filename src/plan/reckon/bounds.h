@@ -15,6 +15,7 @@ struct Work {
     std::int64_t bytes = 0;
     std::int32_t producer = -1;         // none: it has a copy in a lower tier before the step begins
     std::vector<std::int32_t> readers;  // ascending, once each
+    bool persistent = false;            // a weight, there before the step and after it
   };
   struct Op {
     double seconds = 0;
@@ -28,7 +29,8 @@ struct Work {
     std::vector<Overwrite> overwrites = {};
   };
   std::vector<Value> values;
-  std::vector<Op> ops;  // every input has its producer before its readers
+  std::vector<Op> ops;          // every input has its producer before its readers
+  std::int64_t persistent = 0;  // bytes of all weights and states, also of those that only updates touch
 };
 
 // The work of a training graph. Updates may run on the host: nothing is read or made by them here, and they take time only where
@@ -46,5 +48,10 @@ struct BoundDevice {
 // at most 96 of the ops. Each takes time with ops + reads + values · log values. Where no schedule fits, the bound is that of
 // freeing all that can be.
 double lower_bound_seconds(const Work& work, const BoundDevice& device);
+
+// No schedule of the work takes less time that has no lower tier, holds whole values, and has weights and states on the device
+// throughout: the best of equation (7) over so many ops, spread over the work. Where no schedule fits, the bound is that of freeing
+// all that can be.
+double remaking_bound_seconds(const Work& work, std::int64_t memory);
 
 }  // namespace outsize
