@@ -84,7 +84,8 @@ class Stream {
     const std::vector<Remaking> remakings{{}, {true}, {true, 1, kParts / 2}, {true, 1, kParts * 3 / 4}, {true, 1, kParts}};
     for (const std::int64_t whole : {kParts, kParts / 2, kParts / 4, std::int64_t{0}})
       for (const std::int64_t state_away : {kParts, kParts / 2, std::int64_t{0}})
-        for (const Remaking& remaking : remakings) consider({remaking, {whole, state_away, 0}});
+        if (whole < kParts || state_away == 0)  // where all is whole nothing is left to be away
+          for (const Remaking& remaking : remakings) consider({remaking, {whole, state_away, 0}});
     for (const Remaking& remaking : remakings) consider({remaking, {0, 0, kParts}});
     try_segments();
   }
