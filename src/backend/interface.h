@@ -58,7 +58,7 @@ class Backend : public Target {
   virtual std::byte* reallocate(Tier tier, std::byte* memory, std::int64_t bytes, std::int64_t wanted) = 0;
   virtual void deallocate(Tier tier, std::byte* memory, std::int64_t bytes) = 0;
 
-  // Called by the thread of a lane before its instructions of a step.
+  // Called once by the thread of each lane that has one of its own, before the first step.
   virtual void enter(Lane) {}
 
   // The queues of the device's lanes; nullptr where lanes are threads, and work is done when a call returns.

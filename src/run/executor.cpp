@@ -142,7 +142,8 @@ Executor::Impl::Impl(const Graph& graph_, const Program& program_, Backend& back
   std::array<bool, kLanes> used{};
   for (std::size_t lane = 0; lane < kLanes && !in_issue_order; ++lane)
     used[lane] = schedule.totals[lane] > 0 && !(queues && of_device(static_cast<Lane>(lane)));
-  lanes.emplace(used, [this](Lane lane) { run_lane(lane); });
+  lanes.emplace(
+      used, [this](Lane lane) { backend.enter(lane); }, [this](Lane lane) { run_lane(lane); });
 }
 
 void Executor::Impl::check_memory() const {
@@ -371,7 +372,6 @@ void Executor::Impl::run_one(std::int32_t index, std::int64_t iteration) {
 void Executor::Impl::run_lane(Lane lane) {
   if (in_issue_order) return run_in_issue_order();
   if (queues && lane == Lane::compute) return put_into_queues();
-  backend.enter(lane);
   for (const LaneSegment& segment : schedule.lanes[index_of(lane)])
     for (std::int64_t iteration = 0; iteration < segment.count; ++iteration)
       for (const std::int32_t index : segment.instructions) {

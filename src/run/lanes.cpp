@@ -12,11 +12,21 @@ constexpr std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
 
 }  // namespace
 
-Lanes::Lanes(const std::array<bool, kLanes>& used, std::function<void(Lane)> body) : body_(std::move(body)) {
+Lanes::Lanes(const std::array<bool, kLanes>& used, const std::function<void(Lane)>& enter, std::function<void(Lane)> body)
+    : body_(std::move(body)) {
   try {
-    for (int lane = 0; lane < kLanes; ++lane)
-      if (used[static_cast<std::size_t>(lane)] && static_cast<Lane>(lane) != Lane::compute)
-        threads_.push_back(start_thread("copies", [this, lane] { serve(static_cast<Lane>(lane)); }));
+    for (int index = 0; index < kLanes; ++index) {
+      const auto lane = static_cast<Lane>(index);
+      if (!used[at(lane)] || lane == Lane::compute) continue;
+      threads_.push_back(start_thread("copies", [this, lane, &enter] {
+        enter(lane);
+        --running_;
+        wake();
+        serve(lane);
+      }));
+      ++running_;
+    }
+    block([this] { return running_ == 0; });
   } catch (...) {  // those that were started must not outlive what they use
     end();
     throw;

@@ -17,8 +17,9 @@ namespace outsize {
 // has a thread of its own that sleeps between runs.
 class Lanes {
  public:
-  // `body(lane)` executes one lane of one step; it calls wait_for and complete.
-  Lanes(const std::array<bool, kLanes>& used, std::function<void(Lane)> body);
+  // `enter(lane)` is called once by the thread of each used lane but compute, before the constructor returns. `body(lane)` executes
+  // one lane of one step; it calls wait_for and complete.
+  Lanes(const std::array<bool, kLanes>& used, const std::function<void(Lane)>& enter, std::function<void(Lane)> body);
   ~Lanes();
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
@@ -58,7 +59,7 @@ class Lanes {
   std::array<Counter, kLanes> counters_;
   std::atomic<bool> failed_{false};
   std::atomic<std::int64_t> generation_{0};  // of runs; threads start when it grows
-  std::atomic<int> running_{0};              // threads that have not ended the current run
+  std::atomic<int> running_{0};              // threads that have not ended the current run; first, that have not entered their lane
   std::atomic<bool> stop_{false};
   std::exception_ptr error_;  // guarded by mutex_
 

@@ -187,25 +187,28 @@ class Planning {
   }
 
   // Has each op whose kernel takes more workspace than that computed by the fastest that does not, or by that with the least, where
-  // ops run on whole values. Whether that makes any difference to what was chosen before.
+  // ops run on whole values. Kernels of which nobody knows how long they take are left alone: one with less workspace may take a
+  // hundred times as long. Whether that makes any difference to what was chosen before.
   bool choose_kernels(std::int64_t most) {
     const std::map<OpId, KernelChoice> before = std::exchange(less_, {});
     costs_ = first_costs_;
     for (std::int64_t k = 0; k < graph_.op_count(); ++k) {
       const OpId op(k);
       if (first_costs_->workspace[op] <= most) continue;
-      const std::vector<Alternative> all = target_.alternatives(whole_call(graph_, graph_.op(op)));
+      std::vector<Alternative> all = target_.alternatives(whole_call(graph_, graph_.op(op)));
+      if (all.empty() || all.front().seconds < 0) continue;
+      std::erase_if(all, [](const Alternative& one) { return one.seconds < 0; });
       const auto better = [&](const Alternative& a, const Alternative& b) {
         const bool a_fits = a.workspace_bytes <= most, b_fits = b.workspace_bytes <= most;
         if (a_fits != b_fits) return a_fits;
         if (!a_fits) return a.workspace_bytes < b.workspace_bytes;
-        return a.seconds >= 0 && (b.seconds < 0 || a.seconds < b.seconds);
+        return a.seconds < b.seconds;
       };
       const auto best = std::ranges::min_element(all, better);
-      if (best == all.end() || best == all.begin() || best->workspace_bytes >= all.front().workspace_bytes) continue;
+      if (best == all.begin() || best->workspace_bytes >= all.front().workspace_bytes) continue;
       less_[op] = {best->name, true};
       costs_->workspace[op] = best->workspace_bytes;
-      if (best->seconds > 0 && all.front().seconds > 0) costs_->seconds[op] *= best->seconds / all.front().seconds;
+      if (all.front().seconds > 0) costs_->seconds[op] *= best->seconds / all.front().seconds;
     }
     return !less_.empty() && less_ != before;
   }

@@ -1,6 +1,8 @@
 // The kernels that a plan chooses among those that a backend has for an op.
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "../step_runs.h"
 #include "graph/text.h"
 #include "model/zoo.h"
@@ -31,6 +33,23 @@ loss: loss = softmax_cross_entropy(z, labels)
 output loss
 )";
 
+// A backend's kernels, where it is known how long each takes: every next one twice as long as the one before.
+class Timed : public Target {
+ public:
+  explicit Timed(Backend& backend) : backend_(backend) {}
+  StorageRule storage() const override { return backend_.storage(); }
+  std::int64_t workspace_bytes(const Call& call, std::string_view name) override { return backend_.workspace_bytes(call, name); }
+  std::vector<Alternative> alternatives(const Call& call) override {
+    std::vector<Alternative> all = backend_.alternatives(call);
+    double seconds = 1e-4;
+    for (Alternative& one : all) one.seconds = std::exchange(seconds, 2 * seconds);
+    return all;
+  }
+
+ private:
+  Backend& backend_;
+};
+
 class KernelChoices : public testing::Test {
  protected:
   KernelChoices() {
@@ -40,12 +59,15 @@ class KernelChoices : public testing::Test {
   const Graph& graph() const { return step_.graph; }
   Call call_of_op(std::string_view op) const { return whole_call(graph(), graph().op(graph().find_op(op))); }
   Planned<Prepared> prepare_by(const std::string& planner, std::int64_t memory, const std::string& plan = {}) {
+    return prepare_for(*backend_, planner, memory, plan);
+  }
+  Planned<Prepared> prepare_for(Target& target, const std::string& planner, std::int64_t memory, const std::string& plan = {}) {
     PrepareOptions options;
     options.planner = planner;
     options.plan_text = plan;
     options.plan_file = "test.plan";
     options.budgets.device = memory;
-    return prepare(graph(), *backend_, Profile{find_device("cpu"), {}}, options);
+    return prepare(graph(), target, Profile{find_device("cpu"), {}}, options);
   }
   std::string error_of(const std::string& plan) {
     try {
@@ -145,7 +167,10 @@ TEST_F(KernelChoices, ShortMemoryTakesKernelsWithLessWorkspace) {
   ASSERT_LT(loops.program.peak_bytes.device, keep.program.peak_bytes.device);
   ASSERT_LE(keep.program.peak_bytes.device - loops.program.peak_bytes.device, workspace);
   const std::int64_t memory = keep.program.peak_bytes.device - 1;
-  const Planned<Prepared> less = prepare_by("keep", memory);
+  // A kernel of which nobody knows how long it takes is not chosen.
+  EXPECT_FALSE(prepare_by("keep", memory));
+  Timed timed(*backend_);
+  const Planned<Prepared> less = prepare_for(timed, "keep", memory);
   ASSERT_TRUE(less);
   EXPECT_EQ(less->plan.kernels.at(graph().find_op("conv.grad_weight")), (KernelChoice{"loops", true}));
   EXPECT_TRUE(less->plan.rounding());
@@ -153,8 +178,8 @@ TEST_F(KernelChoices, ShortMemoryTakesKernelsWithLessWorkspace) {
   EXPECT_NE(print_plan(graph(), less->plan).find("kernel conv.grad_weight loops rounding\n"), std::string::npos);
   train(step_, less->plan, *backend_, true, 0, 1);  // whose measured peak is the program's
   // With a byte more nothing is chosen, and what no workspace makes up for is refused as before.
-  EXPECT_TRUE(prepare_by("keep", memory + 1)->plan.kernels.empty());
-  EXPECT_FALSE(prepare_by("keep", loops.program.peak_bytes.device / 2));
+  EXPECT_TRUE(prepare_for(timed, "keep", memory + 1)->plan.kernels.empty());
+  EXPECT_FALSE(prepare_for(timed, "keep", loops.program.peak_bytes.device / 2));
 }
 
 TEST_F(KernelChoices, ASavedPlanNamesTheKernelsThatRan) {

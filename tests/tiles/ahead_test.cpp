@@ -26,7 +26,7 @@ class Ahead : public testing::TestWithParam<const char*> {
 // longer.
 TEST_P(Ahead, SavesTimeAndChangesNothing) {
   Device device = find_device("rtx-2080ti-11");
-  device.link_in = device.link_out = 2e10;
+  device.link_in = device.link_out = 1.5e10;
   const Profile profile{device, {}};
   PrepareOptions options;
   options.planner = GetParam();

@@ -47,8 +47,7 @@ class Definitions {
     for (const char* name : {"vdnn", "vdnn-all", "greedy", "dynprog", "offload-ratio", "autoswap", "tsplit"})
       if (planner == name) return in_gaps(any);
     if (planner == "tflms") return tflms();
-    // Convolutions' outputs leave, what is cheap is made again, from what is there or comes back.
-    if (planner == "superneurons") return in_gaps([&](const Life& life) { return !joins(life); });
+    if (planner == "superneurons") return superneurons();
     if (planner == "vdnn-conv") return in_gaps([&](const Life& life) { return is_read_by_convolution(life); });
     if (planner == "zero-offload") return on_host(false);
     if (planner == "fairscale") return on_host(true);
@@ -135,6 +134,27 @@ class Definitions {
         every_run);
   }
 
+  // Convolutions' outputs leave, what is cheap is made again, unless branches join there. What it is made from comes back for that,
+  // and stays until its own backward.
+  std::int64_t superneurons() const {
+    IdVector<ValueId, std::size_t> first(graph_.value_count(), runs_.size());  // the run that a value must be there for again
+    for (std::int64_t v = graph_.value_count(); v-- > 0;) {                    // what is made of a value comes after it
+      const ValueId value(v);
+      for (const OpId reader : graph_.value(value).consumers) {
+        const Op& op = graph_.op(reader);
+        if (op.phase == Phase::backward) first[value] = std::min(first[value], run_of(reader));
+        if (op.phase == Phase::forward && op.def->cheap({graph_, op}) && !joins(op))
+          for (const ValueId output : op.outputs) first[value] = std::min(first[value], first[output]);
+      }
+    }
+    return most(
+        [&](const Life& life, std::size_t run) {
+          return in_gap(life, run) && !joins(graph_.op(graph_.value(life.value).producer)) && run < first[life.value];
+        },
+        every_run);
+  }
+  std::size_t run_of(OpId op) const { return at(std::ranges::find(runs_, op) - runs_.begin()); }
+
   bool is_cheap(ValueId value) const {
     const OpId producer = graph_.value(value).producer;
     return producer && graph_.op(producer).phase == Phase::forward && graph_.op(producer).def->cheap({graph_, graph_.op(producer)});
@@ -151,8 +171,7 @@ class Definitions {
     return std::ranges::any_of(graph_.value(value).consumers, [&](OpId op) { return graph_.op(op).phase == Phase::backward; });
   }
   // Whether it is made where branches join.
-  bool joins(const Life& life) const {
-    const Op& op = graph_.op(graph_.value(life.value).producer);
+  bool joins(const Op& op) const {
     return std::ranges::count_if(op.inputs, [&](ValueId input) {
              return graph_.value(input).producer && graph_.value(input).role == Role::activation;
            }) > 1;

@@ -151,7 +151,8 @@ TEST(DiskLadder, HostMemoryOfTilesMayBeSmall) {
   const Rounding rounding;
   int gradients = 0;
   constexpr std::int64_t kImages = 384 << 10;  // which do not go to disk
-  for (const std::int64_t host : {256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20}) {
+  // What the first convolution makes is 32 × 8 × 16² × 4 bytes, 256 KiB: one window of it leaves while another comes.
+  for (const std::int64_t host : {512 << 10, 1 << 20, 2 << 20, 4 << 20}) {
     Prepared prepared =
         ladder.prepare_by("2ps:stream=all,remake=none", {.device = device, .host = kImages + host, .disk = kNoLimit});
     EXPECT_LE(prepared.program.peak_bytes.host, kImages + host);

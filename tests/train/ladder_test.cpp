@@ -150,7 +150,7 @@ const std::vector<Case> kCases{
     {"resnet50", {.batch = 8, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.125}, true, 7},
     {"densenet121", {.batch = 4, .image_height = 64, .image_width = 64, .classes = 10, .width = 0.5}, true},
     {"inception_v3", {.batch = 2, .image_height = 299, .image_width = 299, .classes = 10, .width = 0.125}, true, 7},
-    {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32, .width = 0.125}, false, 7},
+    {"unet3d", {.batch = 1, .image_height = 32, .image_width = 32, .image_depth = 32, .width = 0.125}, true},
     {"bert-base", {.batch = 8, .sequence = 32, .classes = 100, .width = 0.09}},
     {"gpt2", {.batch = 8, .sequence = 64, .classes = 100, .width = 0.09}},
 };
