@@ -30,6 +30,7 @@ struct PlanRequest {
   StorageRule storage;
   Budgets budgets = {};
   std::int64_t gaps = 0;  // bytes of the device's budget that planners leave free, because packing will lose them between pieces
+  std::vector<std::int64_t> gaps_at = {};                        // the same, by run, of those beside which pieces did not fit
   std::map<std::string, Tier> homes = {};                        // of persistent values, where the run has given them one
   bool windows = false;                                          // inputs may be read from the data window by window
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend

@@ -115,7 +115,9 @@ std::optional<Refusal> assign_offsets(const Graph& graph, Program& program, cons
     }
     if (options.layout) base = std::max(base, options.layout->end[tier]);
     program.persistent_end[tier] = base;
-    const Packing packing = pack(lives, options.lowest || budget >= kNoLimit ? 0 : budget - base);
+    const std::int64_t room = budget - base, live = largest_live_sum(lives);
+    const Packing packing =
+        pack(lives, options.lowest || budget >= kNoLimit ? 0 : room, live <= room ? options.effort : Effort::quick);
     std::int64_t& peak = program.peak_bytes[tier];
     for (std::size_t k = 0; k < owners.size(); ++k) program.pieces[owners[k]].offset = base + packing.offsets[k] + margin;
     for (std::size_t p = 0; p < program.pieces.size(); ++p) {
@@ -124,7 +126,7 @@ std::optional<Refusal> assign_offsets(const Graph& graph, Program& program, cons
       if (piece.shares) piece.offset = program.piece(root_of(program, PieceId(static_cast<std::int64_t>(p)))).offset;
       peak = std::max(peak, piece.offset + piece.bytes);
     }
-    if (tier == Tier::device) program.live_bytes = base + largest_live_sum(lives);
+    if (tier == Tier::device) program.live_bytes = base + live;
     if (peak > budget)
       return Refusal{.planner = program.planner,
                      .program = program.name,
@@ -161,8 +163,9 @@ Planned<Program> lower(const Graph& graph, const Plan& plan, const LowerOptions&
   share_in_place(graph, program);
   observe("in place", program);
 
-  if (std::optional<Refusal> refusal = assign_offsets(graph, program, options)) return *std::move(refusal);
+  std::optional<Refusal> refusal = assign_offsets(graph, program, options);
   observe("offsets", program);
+  if (refusal) return *std::move(refusal);
 
   derive_waits(program);
   observe("waits", program);

@@ -4,6 +4,7 @@
 
 #include "base/id_vector.h"
 #include "outsize/budget.h"
+#include "program/offsets.h"
 #include "program/program.h"
 
 namespace outsize {
@@ -23,12 +24,13 @@ struct LowerOptions {
   // comes from there, does not pass through host memory.
   bool direct_sources = false;
   bool direct_disk = false;
-  bool lowest = false;    // packs as low as the packer can, not only below the budgets
-  bool takeovers = true;  // streamed results take over the bytes of what their pass reads for the last time
+  bool lowest = false;            // packs as low as the packer can, not only below the budgets
+  Effort effort = Effort::quick;  // of the packer, where what is live fits
+  bool takeovers = true;          // streamed results take over the bytes of what their pass reads for the last time
   // Of an earlier program of the same run, which must have every persistent value of this one; nullptr for the first.
   const PersistentLayout* layout = nullptr;
   // Called with the program as it is after the instructions of each step of the plan ("step"), and after each phase of lowering:
-  // "instructions", "in place", "offsets" and "waits".
+  // "instructions", "in place", "offsets" (with those that exceed a budget, too) and "waits".
   std::function<void(std::string_view phase, const Program&)> observe;
 };
 

@@ -109,13 +109,17 @@ class Packer {
       return offsets.has_value();
     };
     // From above: what is low enough without being the lowest is found soon.
-    std::int64_t low = enough_;
-    const std::int64_t slice = left / kSlices;
-    while (!is_enough() && left > slice && top_ - low > bound_ / kFinest) {
-      const std::int64_t middle = low + (top_ - low) / 2;
-      if (!found(middle, slice)) low = middle;
-    }
-    if (!is_enough()) found(enough_, left);
+    const auto descend = [&](std::int64_t slice) {
+      std::int64_t low = enough_;
+      slice = std::max(slice, search.least_looks());
+      for (int k = 1; k < kSlices && !is_enough() && slice <= left && top_ - low > bound_ / kFinest; ++k) {
+        const std::int64_t middle = low + (top_ - low) / 2;
+        if (!found(middle, slice)) low = middle;
+      }
+    };
+    descend(static_cast<std::int64_t>(Effort::quick) / kSlices);
+    if (!is_enough()) found(enough_, left / 2);
+    descend(left / kSlices);
     return is_enough();
   }
 

@@ -15,9 +15,9 @@ struct Packing {
   std::int64_t looks = 0;             // that it took
 };
 
-// How long a low packing is sought, in looks at blocks and sections: many while plans are compared, more for one that is taken. A
-// hundred million take some 0.1 to 0.2 seconds.
-enum class Effort : std::int64_t { quick = 60'000'000, thorough = 2'000'000'000 };
+// How long a low packing is sought, in looks at blocks and sections, of which a hundred million take some 0.1 seconds: quick while
+// plans are compared, patient for a plan that would be taken if it fitted, thorough for problems that are known to be hard.
+enum class Effort : std::int64_t { quick = 60'000'000, patient = 250'000'000, thorough = 1'500'000'000 };
 
 // The largest sum, over all instructions, of the bytes (each rounded up to the alignment) that are live there.
 std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes);

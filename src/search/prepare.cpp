@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/alignment.h"
@@ -18,6 +19,7 @@ namespace outsize {
 namespace {
 
 // What is tried where a plan's packing exceeds the budget, in this order.
+constexpr int kRetimings = 8;    // times that the same decisions are lowered with more left where pieces did not fit
 constexpr int kTightenings = 2;  // times that the same decisions are lowered with more left to packing
 constexpr int kAttempts = 6;     // lowerings in all, with those of plans that the planner makes within less and less
 // Where even that is too much, the planner is asked to leave so many parts of the budget, …
@@ -49,6 +51,29 @@ PlanRequest request_of(const Graph& graph, Target& target, const Profile& profil
 
 bool moves_between_tiers(Action action) {
   return action == Action::copy_out || action == Action::copy_in || action == Action::disk_out || action == Action::disk_in;
+}
+
+// By run, how far the highest piece that lives beside it lies above the budget; `ends` has, by run, the instructions before its
+// end.
+std::vector<std::int64_t> bytes_above(const Program& program, std::int64_t budget, const std::vector<std::size_t>& ends) {
+  std::vector<std::vector<std::int64_t>> begin(ends.size() + 1), end(ends.size() + 1);
+  for (const Piece& piece : program.pieces) {
+    const std::int64_t bytes = piece.offset + piece.bytes - budget;
+    if (piece.tier != Tier::device || piece.first < 0 || bytes <= 0) continue;
+    const auto run_of = [&](std::int32_t instruction) {
+      return static_cast<std::size_t>(std::ranges::upper_bound(ends, static_cast<std::size_t>(instruction)) - ends.begin());
+    };
+    begin[run_of(piece.first)].push_back(bytes);
+    end[run_of(piece.last)].push_back(bytes);
+  }
+  std::vector<std::int64_t> above(ends.size());
+  std::multiset<std::int64_t> live;
+  for (std::size_t run = 0; run < ends.size(); ++run) {
+    live.insert(begin[run].begin(), begin[run].end());
+    if (!live.empty()) above[run] = *live.rbegin();
+    for (const std::int64_t bytes : end[run]) live.erase(live.find(bytes));
+  }
+  return above;
 }
 
 bool runs_on_one_lane(const Program& program) {
@@ -100,6 +125,7 @@ class Planning {
     std::int64_t asked = budget, less = 0;
     request_.gaps = 0;
     request_.budgets.host = options_.budgets.host;
+    if (retimed_fits(budget)) return std::nullopt;
     for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
       const std::optional<Plan> plan = ask(asked);
       if (plan && fits(*plan)) return std::nullopt;
@@ -123,6 +149,27 @@ class Planning {
     request_.budgets.host = options_.budgets.host;
     if (budget < kNoLimit && (gaps_fit(budget) || less_fits(budget))) return std::nullopt;
     return refusal_;
+  }
+
+  // Lowers the planner's plan for the budget, and where some pieces do not fit, asks for the same with that much less room beside
+  // the runs of their lives: what is swapped leaves earlier there, or comes back later.
+  bool retimed_fits(std::int64_t budget) {
+    if (!planner_ || budget == kNoLimit) return false;
+    std::optional<Refusal> missed;
+    bool found = false;
+    for (int k = 0; k <= kRetimings; ++k) {
+      const std::optional<Plan> plan = ask(budget);
+      if (!plan || was_tried(*plan)) break;
+      found = fits(*plan, Effort::patient);
+      if (found) break;
+      if (!missed) missed = last_;
+      if (last_.tier != Tier::device || live_ > budget) break;
+      request_.gaps_at.resize(std::max(request_.gaps_at.size(), above_.size()));
+      for (std::size_t run = 0; run < above_.size(); ++run) request_.gaps_at[run] += above_[run];
+    }
+    request_.gaps_at.clear();
+    if (missed) last_ = *missed;
+    return found;
   }
 
   // Where a plan misses the device's budget by less than its largest workspace, kernels with less may do: asks the planner again
@@ -236,9 +283,9 @@ class Planning {
   }
 
   // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
-  bool fits(const Plan& plan) {
+  bool fits(const Plan& plan, Effort effort = Effort::quick) {
     if (was_tried(plan)) return false;
-    Planned<Program> program = lowered(plan);
+    Planned<Program> program = lowered(plan, effort);
     if (program) {
       found_.program = *std::move(program);
       found_.plan = plan;
@@ -252,9 +299,9 @@ class Planning {
   }
 
   // program_of() a plan; where that does not check, says whose mistake it is.
-  Planned<Program> lowered(const Plan& plan) const {
+  Planned<Program> lowered(const Plan& plan, Effort effort) {
     try {
-      return program_of(plan);
+      return program_of(plan, false, effort);
     } catch (const UserError& error) {
       if (options_.plan_text.empty())
         internal_error("planner {} made a plan that does not check: {}", options_.planner, error.what());
@@ -310,7 +357,7 @@ class Planning {
     return false;
   }
 
-  Planned<Program> program_of(const Plan& plan, bool lowest = false) const {
+  Planned<Program> program_of(const Plan& plan, bool lowest = false, Effort effort = Effort::quick) {
     LowerOptions options;
     options.storage = request_.storage;
     options.canary_bytes = kCanaryBytes;
@@ -319,9 +366,23 @@ class Planning {
     options.chosen_workspace = [this](const Call& call, std::string_view name) { return target_.workspace_bytes(call, name); };
     options.budgets = options_.budgets;
     options.lowest = lowest;
+    options.effort = effort;
     options.direct_sources = request_.profile.device.is_host();
     options.direct_disk = options.direct_sources && options.budgets.host == 0;
     options.layout = options_.layout;
+    // What is above the budget, by run.
+    std::vector<std::size_t> ends;  // of the instructions of each run
+    std::size_t step = 0;
+    options.observe = [&](std::string_view phase, const Program& program) {
+      if (phase == "step") {
+        const Step& one = plan.steps[step++];
+        if (std::holds_alternative<RunStep>(one) || std::holds_alternative<PassStep>(one))
+          ends.push_back(program.instructions.size());
+      }
+      if (phase != "offsets") return;
+      above_ = bytes_above(program, options_.budgets.device, ends);
+      live_ = program.live_bytes;
+    };
     if (plan.kernels.empty()) return lower(graph_, plan, options);
     // A kernel that is named, but would be taken anyhow, is no other one: of calls on whole values, which are known here.
     Plan chosen = plan;
@@ -342,8 +403,10 @@ class Planning {
   std::map<OpId, KernelChoice> less_;   // those with less workspace, of ops that run on whole values
   std::optional<Refusal> refusal_;      // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;
-  Refusal last_;             // of a program
-  std::vector<Plan> tried_;  // whose programs do not fit
+  Refusal last_;                     // of a program
+  std::vector<std::int64_t> above_;  // of the last program, by run: bytes_above()
+  std::int64_t live_ = 0;            // of the last program: its live bytes
+  std::vector<Plan> tried_;          // whose programs do not fit
   Prepared found_;
 };
 

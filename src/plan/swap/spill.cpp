@@ -169,7 +169,9 @@ class Timer {
   // What may be beside a run.
   std::int64_t room(std::int64_t run) const {
     if (!request_.limited()) return std::numeric_limits<std::int64_t>::max();
-    return limit_of(request_) - request_.gaps - live_[run];
+    const auto at = static_cast<std::size_t>(run);
+    const std::int64_t gap = at < request_.gaps_at.size() ? request_.gaps_at[at] : 0;
+    return limit_of(request_) - std::max(request_.gaps, gap) - live_[run];
   }
 
   const PlanRequest& request_;

@@ -13,6 +13,9 @@ constexpr std::int64_t kMostBlocks = 6000;
 // The nodes of the shortest dives, at least and for each block.
 constexpr std::int64_t kNodes = 1000;
 constexpr std::int64_t kNodesPerBlock = 2;
+// Where a block is placed, floors are brought up to date in some sections before and after it: in so many over their number.
+// Beyond, they may stay too low, which only refutes less.
+constexpr std::int32_t kReach = 150'000;
 
 // 1, 1, 2, 1, 1, 2, 4, 1, …: a series of restarts that is never much longer than the best (Luby, Sinclair and Zuckerman, 1993).
 std::int64_t luby(std::int64_t k) {
@@ -31,6 +34,7 @@ PackingSearch::PackingSearch(std::span<const Lifetime> blocks, const Instants& i
   if (std::ssize(blocks) > kMostBlocks) return;
   n_ = static_cast<std::int32_t>(blocks.size());
   find_sections();
+  reach_ = kReach / std::max(1, sections_);
   find_neighbours();
   if (!possible_) return;
   most_.assign(n_, 0);
@@ -110,10 +114,10 @@ void PackingSearch::find_neighbours() {
 std::optional<Offsets> PackingSearch::find(std::int64_t height, std::int64_t looks) {
   if (!possible_ || std::ranges::any_of(total_, [&](std::int64_t bytes) { return bytes > height; })) return std::nullopt;
   const std::int64_t shortest = std::max(kNodes, kNodesPerBlock * n_);
-  const std::int64_t start = looks_;
+  most_looks_ = looks_ + looks;
   random_.seed(static_cast<std::uint64_t>(n_));  // the same answer every time
   failures_.assign(n_, 0);
-  for (int round = 0; looks_ - start < looks; ++round) {
+  for (int round = 0; looks_ < most_looks_; ++round) {
     set_priorities(round);
     const Answer answer = dive(height, luby(round) * shortest);
     if (answer == Answer::impossible) return std::nullopt;
@@ -208,7 +212,7 @@ PackingSearch::Answer PackingSearch::place_connected(Part part) {
     return answer;
   };
   for (;;) {
-    if (++nodes_ > most_nodes_) return fails(Answer::gave_up);
+    if (++nodes_ > most_nodes_ || looks_ > most_looks_) return fails(Answer::gave_up);
     const std::int32_t block = choose(part);
     if (block == kNone || has_wasted_room(part, support_[block])) return fails(Answer::impossible);
     const std::size_t changes_before = changes_.size(), floors_before = floors_.size();
@@ -299,14 +303,15 @@ bool PackingSearch::place(std::int32_t block) {
   ++stamp_;
   for (std::int32_t s = span.begin; s < span.end; ++s) {
     seen_[s] = stamp_;
-    if (!raise_floor(s)) return false;
+    if (!raise_floor(s, top)) return false;  // all blocks of the section are neighbours
   }
   for (std::size_t k = before; k < changes_.size(); ++k) {
     const Before& change = changes_[k];
     if (low_[change.block] == change.low) continue;
-    const Span other = spans_[change.block];
+    const Span other{std::max(spans_[change.block].begin, span.begin - reach_),
+                     std::min(spans_[change.block].end, span.end + reach_)};
     for (std::int32_t s = other.begin; s < other.end; ++s)
-      if (floor_[s] == change.low && std::exchange(seen_[s], stamp_) != stamp_ && !raise_floor(s)) return false;
+      if (floor_[s] == change.low && std::exchange(seen_[s], stamp_) != stamp_ && !raise_floor(s, change.low)) return false;
     looks_ += other.end - other.begin;
   }
   return true;
@@ -332,7 +337,7 @@ bool PackingSearch::lift(std::int32_t block) {
   if (lowest == kUnlimited || lowest >= here + bytes_[block]) return false;
   set(block, here, low);
   for (std::int32_t s = spans_[block].begin; s < spans_[block].end; ++s)
-    if (!raise_floor(s)) return false;
+    if (!raise_floor(s, floor_[s])) return false;
   return true;
 }
 
@@ -342,13 +347,16 @@ void PackingSearch::set(std::int32_t block, std::int64_t support, std::int64_t l
   low_[block] = low;
 }
 
-// Brings a section's floor up to date. False where its unplaced blocks do not fit above it.
-bool PackingSearch::raise_floor(std::int32_t section) {
+// Brings a section's floor up to date, which is known to be at `least` or above. False where its unplaced blocks do not fit above
+// it.
+bool PackingSearch::raise_floor(std::int32_t section, std::int64_t least) {
   if (rest_[section] == 0) return true;
   std::int64_t floor = kUnlimited;
-  for (const std::int32_t i : members(section))
+  for (const std::int32_t i : members(section)) {
+    ++looks_;
     if (!placed_[i]) floor = std::min(floor, low_[i]);
-  looks_ += std::ssize(members(section));
+    if (floor == least) break;
+  }
   if (floor != floor_[section]) {
     floors_.push_back({section, floor_[section]});
     floor_[section] = floor;

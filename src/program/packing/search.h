@@ -20,6 +20,9 @@ class PackingSearch {
   // Whether the blocks are few enough: the search keeps a list of all pairs that share time.
   bool is_possible() const { return possible_; }
 
+  // About the looks that placing all blocks takes, where hardly any is taken back.
+  std::int64_t least_looks() const { return kLooksPerPair * std::ssize(neighbours_); }
+
   // Offsets of all blocks below `height`, or nothing where none are found with some `looks` at blocks and sections.
   std::optional<Offsets> find(std::int64_t height, std::int64_t looks);
 
@@ -51,6 +54,7 @@ class PackingSearch {
   enum class Answer : std::uint8_t { placed, impossible, gave_up };
 
   static constexpr std::int32_t kNone = -1;
+  static constexpr std::int64_t kLooksPerPair = 60;
 
   void find_sections();
   void find_neighbours();
@@ -66,7 +70,7 @@ class PackingSearch {
   void take_back(std::int32_t block);
   bool lift(std::int32_t block);
   void set(std::int32_t block, std::int64_t support, std::int64_t low);
-  bool raise_floor(std::int32_t section);
+  bool raise_floor(std::int32_t section, std::int64_t least);
   void undo(std::size_t changes, std::size_t floors);
 
   std::span<const std::int32_t> neighbours(std::int32_t block) const {
@@ -83,6 +87,7 @@ class PackingSearch {
   // The problem. Blocks are numbered by the section that they begin in; `origin_` has their places in `blocks_`.
   std::int32_t n_ = 0;
   std::int32_t sections_ = 0;
+  std::int32_t reach_ = 0;  // in sections
   Order origin_;
   Table<Span> spans_;
   Table<std::int64_t> bytes_;
@@ -107,7 +112,7 @@ class PackingSearch {
   Table<double> failures_;        // by block, how often it was left over where a section had no more room
   std::mt19937_64 random_;
 
-  std::int64_t looks_ = 0, nodes_ = 0, most_nodes_ = 0;
+  std::int64_t looks_ = 0, most_looks_ = 0, nodes_ = 0, most_nodes_ = 0;
   std::vector<std::int32_t> candidates_, touched_;
   Table<std::int32_t> count_, seen_;
   std::int32_t stamp_ = 0;
