@@ -12,7 +12,7 @@ namespace outsize {
 namespace {
 
 constexpr PlannerOption kRemakeMoves{
-    .name = "moves", .initial = "1200000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
+    .name = "moves", .initial = "1000000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
 
 constexpr PlannerOption kRemakeTiles{.name = "tiles",
                                      .kind = PlannerOption::Kind::word,
@@ -35,6 +35,7 @@ constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
 // Where the largest op takes this part of the budget, tile groups are tried, unless the plan without them takes hardly longer than
 // holding everything; with them, results equal those of `keep` to rounding only, so that they must be faster.
 constexpr double kFull = 0.715, kHardlyLonger = 1.015, kFaster = 0.99;
+constexpr std::int64_t kFewer = 4;  // parts of the moves, one of which is for tile groups where there is a plan without
 
 // The search for a plan of one problem.
 class Remake {
@@ -53,8 +54,9 @@ class Remake {
     Plan plan;
     double seconds = 0;
   };
-  std::optional<Found> run() {
-    const std::int64_t moves = std::min(request_.options.integer(kRemakeMoves), problem_.ops.size() * kMovesAnOp);
+  // With one part of so many of the moves.
+  std::optional<Found> run(std::int64_t parts = 1) {
+    const std::int64_t moves = std::min(request_.options.integer(kRemakeMoves), problem_.ops.size() * kMovesAnOp) / parts;
     const std::int64_t limit = limit_of(request_) - request_.gaps;
     // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
     const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
@@ -142,7 +144,7 @@ Planned<Plan> plan_remake(const PlanRequest& request) {
   const bool one_is_large = static_cast<double>(largest_op(on_whole.problem())) > kFull * static_cast<double>(limit);
   if (!good && one_is_large && request.options.flag(kRemakeTiles)) {
     if (std::optional<RemakeProblem> grouped = with_tile_groups(request, costs, order, limit)) {
-      std::optional<Remake::Found> tiled = Remake(request, costs, *std::move(grouped)).run();
+      std::optional<Remake::Found> tiled = Remake(request, costs, *std::move(grouped)).run(found ? kFewer : 1);
       if (tiled && (!found || tiled->seconds < kFaster * found->seconds)) found = std::move(tiled);
     }
   }
