@@ -34,7 +34,7 @@ def outsize(*words):
 
 
 def planners():
-    names = [row["name"] for row in outsize("planners")["planners"]]
+    names = [row["name"] for row in outsize("planners")["rows"]]
     return [name for name in names if name != "remake"]
 
 

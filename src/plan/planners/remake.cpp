@@ -12,7 +12,7 @@ namespace outsize {
 namespace {
 
 constexpr PlannerOption kRemakeMoves{
-    .name = "moves", .initial = "1200000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
+    .name = "moves", .initial = "1000000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
 
 constexpr PlannerOption kRemakeTiles{.name = "tiles",
                                      .kind = PlannerOption::Kind::word,
@@ -24,16 +24,18 @@ constexpr PlannerOption kRemakeTiles{.name = "tiles",
 constexpr std::int64_t kMovesAnOp = 2000;
 // Where a plan does not pack, others are sought with more room left to packing: more of them for small graphs, which hold few and
 // large pieces.
-constexpr std::int64_t kPackingLooks = 5000, kLeastPackings = 8, kMostPackings = 28;
-constexpr std::int64_t kFinest = 400;  // the least part of the budget that counts
-constexpr std::int64_t kParts = 6;     // of the room
+constexpr std::int64_t kPackingLooks = 12000, kLeastPackings = 10, kMostPackings = 28;
+constexpr std::int64_t kPackingPart = 24;  // of the moves, for each
+constexpr std::int64_t kFinest = 400;      // the least part of the budget that counts
+constexpr std::int64_t kParts = 6;         // of the room
 // Where none packs, limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was
 // found for one budget is found for larger ones too.
 constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
 
 // Where the largest op takes this part of the budget, tile groups are tried, unless the plan without them takes hardly longer than
 // holding everything; with them, results equal those of `keep` to rounding only, so that they must be faster.
-constexpr double kFull = 0.7, kHardlyLonger = 1.015, kFaster = 0.99;
+constexpr double kFull = 0.715, kHardlyLonger = 1.015, kFaster = 0.99;
+constexpr std::int64_t kFewer = 4;  // parts of the moves, one of which is for tile groups where there is a plan without
 
 // The search for a plan of one problem.
 class Remake {
@@ -52,19 +54,21 @@ class Remake {
     Plan plan;
     double seconds = 0;
   };
-  std::optional<Found> run() {
-    const std::int64_t moves = std::min(request_.options.integer(kRemakeMoves), problem_.ops.size() * kMovesAnOp);
+  // With one part of so many of the moves.
+  std::optional<Found> run(std::int64_t parts = 1) {
+    const std::int64_t moves = std::min(request_.options.integer(kRemakeMoves), problem_.ops.size() * kMovesAnOp) / parts;
     const std::int64_t limit = limit_of(request_) - request_.gaps;
     // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
     const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
     std::int64_t room = 0, enough = -1;  // bytes left to packing, and those of the fastest that packs
     for (std::int64_t attempt = 0; attempt < packings; ++attempt) {
       if (enough < 0)
-        room += attempt == 0 ? 0 : std::max(missing_, limit / kFinest);
+        room += attempt == 0 ? 0 : std::max(missing_ / 2, limit / kFinest);
       else
         room = enough / kParts * (1 + attempt % (kParts - 1));
       if (room >= limit / 2 || (enough >= 0 && enough < limit / kFinest)) break;
-      const FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / 8, attempt);
+      FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / kPackingPart, attempt);
+      if (!made.found() && attempt > 0 && enough < 0) made = search_.best(limit - room, moves / 4);
       if (!made.found()) {
         if (enough < 0) break;
         continue;
@@ -140,7 +144,7 @@ Planned<Plan> plan_remake(const PlanRequest& request) {
   const bool one_is_large = static_cast<double>(largest_op(on_whole.problem())) > kFull * static_cast<double>(limit);
   if (!good && one_is_large && request.options.flag(kRemakeTiles)) {
     if (std::optional<RemakeProblem> grouped = with_tile_groups(request, costs, order, limit)) {
-      std::optional<Remake::Found> tiled = Remake(request, costs, *std::move(grouped)).run();
+      std::optional<Remake::Found> tiled = Remake(request, costs, *std::move(grouped)).run(found ? kFewer : 1);
       if (tiled && (!found || tiled->seconds < kFaster * found->seconds)) found = std::move(tiled);
     }
   }
