@@ -31,7 +31,8 @@ std::set<std::string> quoted_words(const fs::path& path) {
 // Words that are the kind of an op and here mean something else.
 const std::set<std::string> kOtherMeanings{
     "data/pixels.cpp mean",            // of the pixels
-    "plan/planners/tsplit.cpp split",  // an option of the planner
+    "plan/planners/stream.cpp split",  // an option of the planner
+    "plan/planners/tsplit.cpp split",  // likewise
     "run/session.cpp split",           // the same
     "run/training_run.cpp adam",       // an optimizer, as users name it
     "run/training_run.cpp sgd",        // likewise
