@@ -10,6 +10,7 @@
 #include "graph/opdef.h"
 #include "graph/step_graph.h"
 #include "graph/storage.h"
+#include "graph/text.h"
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/reckon/lives.h"
@@ -79,6 +80,24 @@ TEST_P(Recomputed, ACacheIsBetweenHoldingAllAndHoldingNothing) {
 }
 
 // Two segments make half of forward again, more segments more: a tenth less memory takes less than that.
+// Where branches part and join, what is made again for each reader is twice as much with every block: 2^30 runs here.
+TEST(Recomputation, HasABound) {
+  register_ops();
+  std::string text = "graph blocks\ninput x f32[4, 8]\ninput target f32[4, 8]\nparam w f32[8, 8] init=normal:0.1\n";
+  text += "first: v0 = linear(x, w)\n";
+  for (int k = 0; k < 30; ++k)
+    text += fmt::format("s{0}: a{0} = sigmoid(v{0})\nt{0}: b{0} = tanh(v{0})\nj{0}: v{1} = mul(a{0}, b{0})\n", k, k + 1);
+  text += "loss: loss = mean_squared_error(v30, target)\noutput loss\n";
+  const StepGraph step = make_training_graph(parse_graph(text, "blocks"), {});
+  const IdVector<ValueId, bool> dropped(step.graph.value_count(), true);
+  constexpr std::int64_t kMost = 1000;
+  EXPECT_TRUE(with_recomputation(step.graph, dropped, Again::remade, {}, {}, kMost).empty());
+  // Held, each of the 92 results of forward is made again once at the most.
+  const Runs held = with_recomputation(step.graph, dropped, Again::held, {}, {}, kMost);
+  EXPECT_GE(held.size(), step.graph.op_count());
+  EXPECT_LE(held.size(), step.graph.op_count() + 92);
+}
+
 TEST_P(Recomputed, CheckpointsMakeNoMoreAgainThanTheyMust) {
   const Prepared keep = prepare_by("keep", kNoLimit);
   double forward = 0;

@@ -74,10 +74,10 @@ class Tsplit {
 
   // Decides until everything fits. Returns whether it does.
   bool decide() {
-    do {
-      realise();
+    while (realise()) {
       if (*std::max_element(now_.load.begin(), now_.load.end()) <= limit_) return true;
-    } while (walk());
+      if (!walk()) return false;
+    }
     return false;
   }
 
@@ -204,12 +204,16 @@ class Tsplit {
            });
   }
 
-  void realise() {
+  // Follows what is decided. False where results are made again so often that no such step is wanted.
+  bool realise() {
+    constexpr std::int64_t kMostRuns = 32;  // of an op, on average
     IdVector<ValueId, bool> dropped;
     for (const Config& config : config_) dropped.push_back(config.option == Option::recompute);
+    Runs runs = with_recomputation(graph_, dropped, rules_.again, {}, order_, kMostRuns * graph_.op_count());
+    if (runs.empty()) return false;
     now_ = {};
     SpillChoice& choice = now_.choice;
-    choice.runs = with_recomputation(graph_, dropped, rules_.again, {}, order_);
+    choice.runs = std::move(runs);
     for (const Config& config : config_) choice.splits.streamed.push_back(config.option == Option::split);
     for (OpId op : choice.runs) {
       const Pieces pieces = pieces_of(op);
@@ -217,6 +221,7 @@ class Tsplit {
       if (pieces.split()) choice.splits.all.push_back(micro_.run({op}, pieces, [](ValueId) { return true; }));
     }
     settle(now_);
+    return true;
   }
 
   // Follows the runs.

@@ -76,9 +76,11 @@ std::int64_t capacity_of(Again again, const RecomputeCache& cache) {
 
 class Recomputation {
  public:
-  Recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache)
+  Recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache,
+                std::int64_t most = std::numeric_limits<std::int64_t>::max())
       : graph_(graph),
         dropped_(dropped),
+        most_(most),
         there_(graph.value_count(), false),
         held_(again == Again::held),
         cache_(there_.size(), cache.bytes, capacity_of(again, cache)) {
@@ -86,6 +88,7 @@ class Recomputation {
       if (!graph.value(ValueId(v)).producer) there_[ValueId(v)] = true;
   }
 
+  // Empty where it would take more runs than `most`.
   Runs run(const std::vector<OpId>& order) {
     IdVector<ValueId, OpId> last_reader(graph_.value_count());
     for (OpId id : order)
@@ -100,6 +103,7 @@ class Recomputation {
       if (op.phase == Phase::backward && !backward_) leave_forward();
       cache_.pin(op.inputs);
       for (ValueId input : op.inputs) ensure(input);
+      if (runs_.size() > most_) return {};
       append(id);
       cache_.unpin(op.inputs);
       make_room();
@@ -191,7 +195,8 @@ class Recomputation {
       if (droppable(output)) cache_.use(output);
   }
 
-  // Runs producers again, the furthest ancestors first. With its own stack: chains may be as long as the network.
+  // Runs producers again, the furthest ancestors first, but no more than `most_`. With its own stack: chains may be as long as the
+  // network.
   void ensure(ValueId wanted) {
     if (there_[wanted]) return;
     std::vector<OpId> stack;
@@ -200,7 +205,7 @@ class Recomputation {
       cache_.pin(graph_.op(stack.back()).inputs);
     };
     push(wanted);
-    while (!stack.empty()) {
+    while (!stack.empty() && runs_.size() <= most_) {
       const Op& op = graph_.op(stack.back());
       const auto lacking = std::find_if(op.inputs.begin(), op.inputs.end(), [&](ValueId input) { return !there_[input]; });
       if (lacking != op.inputs.end()) {
@@ -242,6 +247,7 @@ class Recomputation {
 
   const Graph& graph_;
   const IdVector<ValueId, bool>& dropped_;
+  const std::int64_t most_;
   IdVector<ValueId, bool> there_;
   bool held_;
   bool backward_ = false;
@@ -252,8 +258,8 @@ class Recomputation {
 }  // namespace
 
 Runs with_recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache,
-                        const std::vector<OpId>& order) {
-  return Recomputation(graph, dropped, again, cache).run(order.empty() ? eager_order(graph) : order);
+                        const std::vector<OpId>& order, std::int64_t most) {
+  return Recomputation(graph, dropped, again, cache, most).run(order.empty() ? eager_order(graph) : order);
 }
 
 Runs with_chain_steps(const Graph& graph, const std::vector<RecomputeLayer>& layers, const std::vector<ChainStep>& steps,

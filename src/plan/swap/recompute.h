@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "plan/chain/chain_checkpoint.h"
 #include "plan/reckon/lives.h"
 
@@ -21,9 +23,10 @@ struct RecomputeCache {
 // The runs of a graph in which the values of `dropped` (by value id) do not outlive forward: backward makes them again from the
 // nearest ancestors that are there. Only what ops of forward make can be dropped; outputs of the graph stay. Updates run as early
 // as their inputs and the last reader of what they replace allow. `cache` is for Again::cached alone. `order`: of the ops that are
-// no updates, those of forward first; empty: the usual.
+// no updates, those of forward first; empty: the usual. No runs at all where these would be more than `most`: made again for every
+// reader, results may be twice as many with every block whose branches part and join.
 Runs with_recomputation(const Graph& graph, const IdVector<ValueId, bool>& dropped, Again again, const RecomputeCache& cache = {},
-                        const std::vector<OpId>& order = {});
+                        const std::vector<OpId>& order = {}, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
 // A layer of a chain that stands for a graph: what x_{i+1} is, and what runs as B_i.
 struct RecomputeLayer {
