@@ -119,7 +119,8 @@ void add_model_flags(CLI::App& command, ModelRequest& flags) {
             flags.precision = text;
             if (text == "f64") flags.zoo_only.push_back("--precision");
           },
-          "of parameters and activations; tf32: f32 whose products a card makes of rounded factors [a card that does so faster: tf32, else f32]")
+          "of parameters and activations; tf32: f32 whose products a card makes of rounded factors [a card that does so faster: "
+          "tf32, else f32]")
       ->type_name("f32|tf32|f64");
 }
 

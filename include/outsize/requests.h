@@ -30,9 +30,10 @@ struct PlanningRequest {
   std::string spill = {};        // the directory of the disk tier; empty: there is no disk tier
   std::string spill_limit = {};  // empty: no limit
   std::string device = {};       // to predict for; empty: this machine's, which the backend computes on
-  std::string profile = {};      // measured, fresh, roofline or a file; empty: roofline, and what was measured before; a card is measured
-  double advice_seconds = 2;     // to look for what would help where a budget is refused
-  std::string dump = {};         // forward, graph, plan or program: this text is all that is wanted
+  // measured, fresh, roofline or a file; empty: roofline, and what was measured before; a card is measured
+  std::string profile = {};
+  double advice_seconds = 2;  // to look for what would help where a budget is refused
+  std::string dump = {};      // forward, graph, plan or program: this text is all that is wanted
 };
 
 // What is to be trained, within what, and where.

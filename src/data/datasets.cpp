@@ -1,9 +1,9 @@
-#include "outsize/requests.h"
 #include "data/datasets.h"
 
 #include <filesystem>
 
 #include "data/listed_dataset.h"
+#include "outsize/requests.h"
 
 namespace outsize {
 

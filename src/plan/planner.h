@@ -37,7 +37,7 @@ struct PlanRequest {
   const OpCosts* costs = nullptr;                                // where they are known
   // The bytes of the device that a plan takes once it is lowered and its pieces are packed. Empty: not to be known while planning.
   std::function<std::int64_t(const Plan&)> packed = nullptr;
-  PlannerOptions options = {};                                   // that the user gave
+  PlannerOptions options = {};  // that the user gave
 
   bool limited() const { return budgets.device < kNoLimit; }
   // Whether values can wait anywhere but on the device.

@@ -10,8 +10,8 @@
 #include "data/loader.h"
 #include "run/checkpoint.h"
 #include "run/learning_rate.h"
-#include "run/trainer.h"
 #include "run/session.h"
+#include "run/trainer.h"
 
 namespace outsize {
 

@@ -120,9 +120,9 @@ Planned<Plan> plan_overl_h(const PlanRequest& request);
 // LR-CNN's 2PS-H: as 2PS, between checkpoints.
 Planned<Plan> plan_two_ps_h(const PlanRequest& request);
 
-// Results of forward are made again in backward, on any graph, found as a sequence of runs: by eviction that knows all later uses, with
-// many weights, by what cheapest cuts between forward and backward hold, and by annealing of the fastest of these. Nothing leaves the
-// device.
+// Results of forward are made again in backward, on any graph, found as a sequence of runs: by eviction that knows all later uses,
+// with many weights, by what cheapest cuts between forward and backward hold, and by annealing of the fastest of these. Nothing
+// leaves the device.
 Planned<Plan> plan_remake(const PlanRequest& request);
 std::vector<PlannerOption> remake_options();
 
