@@ -139,11 +139,11 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
   const PlannerChoice choice = choose_planner(session.planner);
   if (plan.no_split) {
     const auto split = std::ranges::find(choice.planner.options, "split", &PlannerOption::name);
-    if (split == choice.planner.options.end()) user_error("--no-split: applies to --planner tsplit only");
+    if (split == choice.planner.options.end()) user_error("--no-split: applies to planners tsplit and stream only");
     if (!choice.options.has(*split))
       session.planner += choice.options.given().empty() ? ":split=false" : ",split=false";
     else if (choice.options.flag(*split))
-      user_error("give --no-split or tsplit:split=true, not both");
+      user_error("give --no-split or {}:split=true, not both", choice.planner.name);
   }
   return session;
 }

@@ -304,7 +304,7 @@ const Case kCases[]{
      "planner tflms: lb=3 is more than ub=2; a value cannot come back both so early and so late"},
     {"capacity_of_nothing", "plan good.graph --planner sft:capacity=0", 2,
      "planner sft: capacity: '0' is not a number of at least 0.001"},
-    {"no_split_of_keep", "plan good.graph --planner keep --no-split", 2, "--no-split: applies to --planner tsplit only"},
+    {"no_split_of_keep", "plan good.graph --planner keep --no-split", 2, "--no-split: applies to planners tsplit and stream only"},
     {"no_split_and_split", "plan good.graph --planner tsplit:split=true --no-split", 2,
      "give --no-split or tsplit:split=true, not both"},
     {"plan_and_planner", "train good.graph --plan incomplete.plan --planner keep", 2, "give --plan or --planner, not both"},
