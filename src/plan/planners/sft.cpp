@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <set>
 
 #include "base/bytes.h"
@@ -44,7 +45,8 @@ class SftPlanner {
         forward_(forward_ops(graph_)),
         memory_(request),
         tiles_(request.options.has(kSftTiles) ? request.options.integer(kSftTiles) : 0),
-        segment_of_(graph_.op_count(), -1) {
+        segment_of_(graph_.op_count(), -1),
+        patience_(hardly_wanted_seconds(request)) {
     for (const OpId id : forward_.ops) {
       std::int64_t bytes = 0;
       for (const ValueId output : graph_.op(id).outputs) bytes += bytes_of(output);
@@ -56,22 +58,25 @@ class SftPlanner {
     const std::optional<Remake> given = remake_of(request_.options);
     const std::vector<std::int64_t> all = capacities();
     for (const std::int64_t capacity : all) consider_all(capacity, given.value_or(Remake::none));
+    if (given) consider_put_off();
     // To make values again helps where they lack room, or where copies take longer than ops: with the segments that were best, and
     // some of the others.
     constexpr std::int64_t kFew = 12;
-    std::set<std::int64_t, std::greater<>> few{fastest_ ? fastest_capacity_ : all.back(), all.back()};
+    std::set<std::int64_t, std::greater<>> few{fastest_ ? fastest_setting_.capacity : all.back(), all.back()};
     for (std::int64_t i = 0; i < kFew; ++i) few.insert(all[i * all.size() / kFew]);
     for (const std::int64_t capacity : few)
       for (const Remake remake : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
         if (!given && (!fastest_ || remaking_may_gain(request_, fastest_->seconds))) consider_all(capacity, remake);
+    consider_put_off();
     if (!fastest_ && lacking_.empty()) {  // nothing could be cut: whole values say what is missing
       divide(std::numeric_limits<std::int64_t>::max());
-      consider(choice_of(tiling_of_segments(Remake::none), TiledChoice::Stream::none, false));
+      consider({}, tiling_of_segments(Remake::none), std::numeric_limits<double>::infinity());
     }
     if (!fastest_) return lacking_.refusal(request_, "sft", forward_.ops.back());
     if (tiles_ == 0 && request_.options.word(kSftGrid) == "finer") {
-      divide(fastest_capacity_);
-      consider(choice_of(tiling_of_segments(fastest_remake_), fastest_stream_, true));
+      divide(fastest_setting_.capacity);
+      consider(choice_of(tiling_of_segments(fastest_setting_.remake), fastest_setting_.stream, true),
+               std::numeric_limits<double>::infinity());
     }
     return std::move(fastest_->plan);
   }
@@ -84,11 +89,39 @@ class SftPlanner {
     // Where nothing waits that could be made again, there is nothing new.
     if (remake != Remake::none && !remake_of(request_.options) && tiling.stored == tiling_of_segments(Remake::none).stored) return;
     for (const TiledChoice::Stream stream : {TiledChoice::Stream::none, TiledChoice::Stream::inputs, TiledChoice::Stream::all})
-      if (consider(choice_of(tiling, stream, false))) {
-        fastest_capacity_ = capacity;
-        fastest_stream_ = stream;
-        fastest_remake_ = remake;
-      }
+      consider({capacity, stream, remake}, tiling, patience_);
+  }
+
+  struct Setting {
+    std::int64_t capacity = 0;
+    TiledChoice::Stream stream = TiledChoice::Stream::none;
+    Remake remake = Remake::none;
+  };
+
+  // What was put off because of the seconds that it takes, the fastest first: it bounds the others.
+  void consider_put_off() {
+    const IdVector<OpId, double> costs = costs_of(request_).seconds;
+    const auto most = [&] { return fastest_ ? fastest_->seconds : std::numeric_limits<double>::infinity(); };
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t k = 0; k < put_off_.size(); ++k) {
+      divide(put_off_[k].capacity);
+      order.emplace_back(seconds_of_tiling(graph_, tiling_of_segments(put_off_[k].remake), costs, most()), k);
+    }
+    std::ranges::sort(order);
+    for (const auto& [seconds, k] : order) {
+      if (seconds > most()) continue;
+      divide(put_off_[k].capacity);
+      consider(put_off_[k], tiling_of_segments(put_off_[k].remake), std::numeric_limits<double>::infinity());
+    }
+    put_off_.clear();
+  }
+
+  // Keeps the plan of a setting, with the segments of its capacity, where it is the fastest so far; puts it off where it takes
+  // longer than `patience` seconds.
+  void consider(const Setting& setting, const Tiling& tiling, double patience) {
+    const Outcome outcome = consider(choice_of(tiling, setting.stream, false), patience);
+    if (outcome == Outcome::fastest) fastest_setting_ = setting;
+    if (outcome == Outcome::put_off) put_off_.push_back(setting);
   }
 
   std::int64_t bytes_of(ValueId value) const {
@@ -155,15 +188,19 @@ class SftPlanner {
             }};
   }
 
+  enum class Outcome : std::uint8_t { fastest, none, put_off };
   // Keeps the plan where it is the fastest so far.
-  bool consider(TiledChoice choice) {
+  Outcome consider(TiledChoice choice, double patience) {
     if (fastest_) choice.most_seconds = fastest_->seconds;
+    const bool is_patient = patience >= choice.most_seconds;
+    choice.most_seconds = std::min(choice.most_seconds, patience);
     choice.most_needed = fastest_ ? 0 : lacking_.device_bytes();
     TiledAttempt attempt = tiled_plan(request_, "sft", choice, memory_);
+    if (attempt.slow && !is_patient) return Outcome::put_off;
     if (!attempt.plan && !fastest_) lacking_.add(request_, attempt);
-    if (!attempt.plan || (fastest_ && attempt.plan->seconds >= fastest_->seconds)) return false;
+    if (!attempt.plan || (fastest_ && attempt.plan->seconds >= fastest_->seconds)) return Outcome::none;
     fastest_ = std::move(attempt.plan);
-    return true;
+    return Outcome::fastest;
   }
 
   const Segment* segment_of(const Pass& pass) const {
@@ -285,9 +322,9 @@ class SftPlanner {
   Table<Segment> segments_;
   IdVector<OpId, std::int32_t> segment_of_;  // by op; −1: none
   std::optional<TiledPlan> fastest_;
-  std::int64_t fastest_capacity_ = 0;
-  TiledChoice::Stream fastest_stream_ = TiledChoice::Stream::none;
-  Remake fastest_remake_ = Remake::none;
+  Setting fastest_setting_;
+  const double patience_;         // seconds
+  std::vector<Setting> put_off_;  // they take longer
   Lacking lacking_;
 };
 

@@ -45,7 +45,7 @@ class RegionPlanner {
       : graph_(graph),
         tiling_(tiling),
         seconds_(seconds),
-        left_(most),
+        most_(most),
         order_(eager_order(graph)),
         position_(graph.op_count()),
         numbers_(pass_numbers(graph, tiling)),
@@ -69,10 +69,10 @@ class RegionPlanner {
       }
     for (OpId op : order_)
       if (tiling_.tiled[op]) passes_[numbers_[op]].push_back(op);
-    for (std::int64_t p = passes_.size(); p-- > backward_ && left_ >= 0;) settle(p);
+    for (std::int64_t p = passes_.size(); p-- > backward_ && spent_ <= most_;) settle(p);
     make_again();
-    for (std::int64_t p = backward_; p-- > 0 && left_ >= 0;) settle(p);
-    if (left_ < 0) return std::nullopt;
+    for (std::int64_t p = backward_; p-- > 0 && spent_ <= most_;) settle(p);
+    if (spent_ > most_) return std::nullopt;
     put_off_updates();
 
     Plan plan;
@@ -99,9 +99,12 @@ class RegionPlanner {
     return plan;
   }
 
+  // Of what was made.
+  double seconds() const { return spent_; }
+
  private:
   void spend(OpId op) {
-    if (!seconds_.empty()) left_ -= seconds_[op];
+    if (!seconds_.empty()) spent_ += seconds_[op];
   }
   void read_by(ValueId value, std::int32_t pass) { last_read_[value] = std::max(last_read_[value], pass); }
 
@@ -164,7 +167,7 @@ class RegionPlanner {
     Table<std::vector<ValueId>> firsts(passes_.size());  // by pass: what it may be the first to need
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
       if (const Again& again = again_[ValueId(v)]; again.made != kNone) firsts[again.made].push_back(ValueId(v));
-    for (std::int64_t p = 0; p < passes_.size() && left_ >= 0; ++p) {
+    for (std::int64_t p = 0; p < passes_.size() && spent_ <= most_; ++p) {
       if (firsts[p].empty()) continue;
       const auto number = static_cast<std::int32_t>(p);
       std::vector<OpId>& ops = passes_[p];
@@ -233,7 +236,8 @@ class RegionPlanner {
   const Graph& graph_;
   const Tiling& tiling_;
   const IdVector<OpId, double>& seconds_;
-  double left_;  // seconds that its runs may still take
+  const double most_;  // seconds that its runs may take
+  double spent_ = 0;   // those that they take
   const std::vector<OpId> order_;
   IdVector<OpId, std::size_t> position_;  // by op, in the order
   IdVector<OpId, std::int32_t> numbers_;
@@ -348,6 +352,11 @@ Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner) {
 std::optional<Plan> plan_within(const Graph& graph, const Tiling& tiling, std::string planner,
                                 const IdVector<OpId, double>& seconds_of_ops, double most) {
   return RegionPlanner(graph, tiling, seconds_of_ops, most).make(std::move(planner));
+}
+
+double seconds_of_tiling(const Graph& graph, const Tiling& tiling, const IdVector<OpId, double>& seconds_of_ops, double most) {
+  RegionPlanner planner(graph, tiling, seconds_of_ops, most);
+  return planner.make("") ? planner.seconds() : std::numeric_limits<double>::infinity();
 }
 
 namespace {

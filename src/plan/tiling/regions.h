@@ -51,6 +51,9 @@ Plan plan_of(const Graph& graph, const Tiling& tiling, std::string planner);
 std::optional<Plan> plan_within(const Graph& graph, const Tiling& tiling, std::string planner,
                                 const IdVector<OpId, double>& seconds_of_ops, double most);
 
+// The seconds of those runs; infinity where they are more than `most`.
+double seconds_of_tiling(const Graph& graph, const Tiling& tiling, const IdVector<OpId, double>& seconds_of_ops, double most);
+
 // The value that the tiles of a pass of these ops are cut of: one that no other of them reads but reductions, of the fewest
 // elements, so that its rows are whole numbers of rows upstream. `leaves`: whether something after the pass reads a value that it
 // makes.

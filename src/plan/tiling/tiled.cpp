@@ -1,6 +1,7 @@
 #include "plan/tiling/tiled.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "graph/opdef.h"
 #include "ops/window.h"
@@ -199,6 +200,12 @@ std::vector<ValueId> weights_from(const PlanRequest& request, const Plan& plan, 
   return weights;
 }
 
+double hardly_wanted_seconds(const PlanRequest& request) {
+  constexpr double kTimes = 4;
+  const IdVector<OpId, double> seconds = costs_of(request).seconds;
+  return kTimes * std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
 std::int64_t host_limit(const PlanRequest& request) {
   if (request.budgets.host < kNoLimit) return request.budgets.host;
   const std::int64_t own = request.profile.device.host_bytes;
@@ -350,7 +357,7 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
   const OpCosts costs = costs_of(request);
   TiledAttempt attempt;
   std::optional<Plan> within = plan_within(graph, choice.tiling, std::string(planner), costs.seconds, choice.most_seconds);
-  attempt.too_long = !within;
+  attempt.too_long = attempt.slow = !within;
   if (!within) return attempt;
   TiledPlan result;
   result.plan = *std::move(within);
@@ -389,7 +396,8 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
     lacks(bytes, run ? run->op : plan.passes[std::get<PassStep>(plan.steps[s]).pass].ops.back());
   }
   if (!host_fits || result.bytes > budget) return attempt;
-  if (result.seconds + in_passes > choice.most_seconds) return attempt;
+  attempt.slow = result.seconds + in_passes > choice.most_seconds;
+  if (attempt.slow) return attempt;
   for (std::size_t s = 0; s < plan.steps.size(); ++s) {
     const auto* step = std::get_if<PassStep>(&plan.steps[s]);
     if (!step) continue;
@@ -434,7 +442,8 @@ TiledAttempt tiled_plan(const PlanRequest& request, std::string_view planner, co
       continue;
     }
     result.seconds += best;
-    if (result.seconds > choice.most_seconds) return attempt;
+    attempt.slow = result.seconds > choice.most_seconds;
+    if (attempt.slow) return attempt;
     result.bytes = std::max(result.bytes, resident[s] + bytes);
     pass = std::move(chosen);
   }

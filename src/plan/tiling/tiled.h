@@ -84,6 +84,10 @@ using CutPass = std::function<bool(PassTrial& trial)>;
 // As many whole samples as can be, or parts of one sample, of the extents that take the least time.
 bool cut_to_fastest(PassTrial& trial);
 
+// A step that takes longer, several times what its ops take, is hardly wanted. The passes of such tilings run far more ops than the
+// graph has, and take as much longer to work out: they are best looked at last, with what faster ones have come to.
+double hardly_wanted_seconds(const PlanRequest& request);
+
 // How a step is tiled.
 struct TiledChoice {
   Tiling tiling;
@@ -110,6 +114,7 @@ struct TiledPlan {
 // What came of a choice.
 struct TiledAttempt {
   bool too_long = false;          // its ops alone take longer than is wanted: nothing else is known
+  bool slow = false;              // it was given up because it would take longer than is wanted
   std::optional<TiledPlan> plan;  // nothing where no tiles that the choice allows fit, or it takes too long
   std::int64_t needed = 0;  // the bytes of the device that the pass or op takes which takes the most, of those that were tried
   OpId worst;               // that op, or the last of that pass; none where the run's weights are not where the tiling wants them

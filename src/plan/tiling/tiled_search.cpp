@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
-#include <tuple>
 
 #include "base/bytes.h"
 #include "plan/analysis/groups.h"
@@ -70,6 +70,7 @@ class Searcher {
         // Without a lower tier only what comes from the data can be streamed.
         first_(search.stream.value_or(request.has_lower_tier() ? Stream::all : Stream::inputs)),
         about_(request.budgets.host < kNoLimit ? 1 : 1.05),
+        patience_(hardly_wanted_seconds(request)),
         remake_(search.remake.value_or(Remake::none)) {
     tileable_.push_back(tileable_groups(graph_, groups_, cut_of(graph_)));
     if (has_tokens()) tileable_.push_back(tileable_groups(graph_, groups_, Cut::tokens));
@@ -112,19 +113,50 @@ class Searcher {
     const auto [known, is_new] = tried_.try_emplace({tiling, stream, split_from_});
     bool& has_room = known->second;
     if (!is_new) return has_room;
-    TiledChoice choice{.tiling = tiling, .halo = search_.halo, .stream = stream, .cut = search_.cut, .split_from = split_from_};
-    if (best_) choice.most_seconds = best_->seconds * about_;
-    choice.most_needed = best_ || stream != first_ ? 0 : lacking_.device_bytes();
+    const double most = std::min(patience_, most_seconds());
+    TiledAttempt attempt = attempt_within({tiling, stream, split_from_}, most);
+    if (attempt.slow && most < most_seconds()) put_off_.push_back({tiling, stream, split_from_});
+    has_room = !attempt.too_long && attempt.host_needed <= host_limit(request_);
+    return has_room;
+  }
+
+  // The first `count` of what was put off because of the seconds that it takes, the fastest first: it bounds the others.
+  void consider_put_off(std::size_t count) {
+    const IdVector<OpId, double> costs = costs_of(request_).seconds;
+    std::vector<std::pair<double, std::size_t>> order;
+    for (std::size_t k = 0; k < count; ++k)
+      order.emplace_back(seconds_of_tiling(graph_, put_off_[k].tiling, costs, most_seconds()), k);
+    std::ranges::sort(order);
+    for (const auto& [seconds, k] : order)
+      if (seconds <= most_seconds()) attempt_within(put_off_[k], most_seconds());
+    put_off_.erase(put_off_.begin(), put_off_.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+
+  struct Choice {
+    Tiling tiling;
+    Stream stream;
+    std::int64_t split_from;
+    auto operator<=>(const Choice&) const = default;
+  };
+
+  double most_seconds() const { return best_ ? best_->seconds * about_ : std::numeric_limits<double>::infinity(); }
+
+  // Takes the plan of a choice where it takes no more seconds than `most` and is better than the best.
+  TiledAttempt attempt_within(const Choice& of, double most) {
+    TiledChoice choice{.tiling = of.tiling, .halo = search_.halo, .most_seconds = most};
+    choice.stream = of.stream;
+    choice.cut = search_.cut;
+    choice.split_from = of.split_from;
+    choice.most_needed = best_ || of.stream != first_ ? 0 : lacking_.device_bytes();
     TiledAttempt attempt = tiled_plan(request_, planner_, choice, memory_);
     std::optional<TiledPlan>& found = attempt.plan;
-    has_room = !attempt.too_long && attempt.host_needed <= host_limit(request_);
-    if (!found && stream == first_) lacking_.add(request_, attempt);
+    if (!found && !attempt.slow && of.stream == first_) lacking_.add(request_, attempt);
     if (found && (!best_ || found->seconds * about_ < best_->seconds ||
                   (found->seconds <= best_->seconds * about_ && found->host_bytes < best_->host_bytes))) {
       best_ = std::move(found);
-      best_tiling_ = tiling;
+      best_tiling_ = of.tiling;
     }
-    return has_room;
+    return attempt;
   }
 
   bool consider_ops(IdVector<OpId, bool> tiled, IdVector<ValueId, bool> cuts, Stream stream) {
@@ -183,11 +215,16 @@ class Searcher {
   void make_again() {
     const auto is_done = [&] { return search_.remake || (best_ && !remaking_may_gain(request_, best_->seconds)); };
     const std::int64_t lacked = lacking_.device_bytes();
+    const auto is_hopeless = [&] { return !best_ && lacking_.device_bytes() >= lacked && !host_lacks(); };
     if (!is_done()) make_again_by(Remake::backward, first_);
-    if (!best_ && lacking_.device_bytes() >= lacked && !host_lacks()) return;
+    const std::size_t least = put_off_.size();
+    if (least == 0 && is_hopeless()) return;
     for (const Remake next : {Remake::cheaper, Remake::once, Remake::backward, Remake::all})
       for (const Stream stream : streams_)
         if (!is_done()) make_again_by(next, stream);
+    consider_put_off(least);
+    if (is_hopeless()) put_off_.clear();
+    consider_put_off(put_off_.size());
   }
 
   void make_again_by(Remake remake, Stream stream) {
@@ -210,6 +247,7 @@ class Searcher {
       remake_ = search_.remake.value_or(Remake::none);
       split_from_ = bytes;
       if (!consider_whole()) consider_all(first_);
+      consider_put_off(put_off_.size());
     }
   }
 
@@ -227,9 +265,11 @@ class Searcher {
   // Where the time is about the same, the one that asks for less host memory is better; what was given for it may be used.
   const double about_;
 
+  const double patience_;  // seconds
   Remake remake_;
   std::int64_t split_from_ = TiledChoice::kNoWeights;
-  std::map<std::tuple<Tiling, Stream, std::int64_t>, bool> tried_;
+  std::map<Choice, bool> tried_;
+  std::vector<Choice> put_off_;  // they take longer than `patience_`
   std::optional<TiledPlan> best_;
   Tiling best_tiling_;
   Lacking lacking_;  // streaming what asks for the least of the device
