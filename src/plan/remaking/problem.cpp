@@ -30,11 +30,21 @@ class Reading {
     for (const RunUnit& unit : units) add_op(unit);
     for (std::int64_t k = 0; k < graph_.op_count(); ++k)
       if (graph_.op(OpId(k)).phase == Phase::update) add_update(OpId(k));
+    for (RemakeProblem::Value& value : problem_.values) hold_numbers_of_updates(value);
     problem_.units = std::move(units);
     return std::move(problem_);
   }
 
  private:
+  // A number that many updates read, as the learning rate, would be reckoned with all of them whenever one of them moves; that it
+  // may end with the last of them gains nothing.
+  static void hold_numbers_of_updates(RemakeProblem::Value& value) {
+    constexpr std::size_t kMany = 16;
+    if (value.bytes > kAlignment || value.updates.size() < kMany) return;
+    value.lasts = true;
+    value.updates.clear();
+  }
+
   void add_value(ValueId id) {
     const Value& value = graph_.value(id);
     if (value.persistent()) problem_.persistent += packed_bytes(request_, id);
