@@ -68,6 +68,7 @@ void print_summary(const TrainingReport& report) {
   else
     summary.row("backend", fmt::format("{}: {}, {}", facts.backend, facts.device, facts.precision));
   summary.row("planner", report.row.name());
+  summary.row("results", fmt::format("those of holding everything, {}", report.rounding ? "to rounding" : "bit by bit"));
   summary.row("data", report.data);
   summary.row("budget", format_bytes(facts.budgets.device));
   const bool ran = !report.losses.empty();

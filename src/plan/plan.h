@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -91,11 +90,11 @@ struct Plan {
     const auto found = home.find(value);
     return found == home.end() ? Tier::device : found->second;
   }
-  // True when results equal the unlimited run's to rounding only, not to the bit.
-  bool rounding() const {
-    return !passes.empty() || std::ranges::any_of(kernels, [](const auto& entry) { return entry.second.rounding; });
-  }
 };
+
+// Whether results are known to equal the unlimited run's to rounding only, not to the bit: an op is computed by another kernel, or
+// runs in a pass and may sum in another order there. Updates in passes, as row by row, sum nothing.
+bool rounds(const Graph& graph, const Plan& plan);
 
 // Where a value lives when a pass has made it: a new version of a persistent value takes the place of the old one.
 inline Tier home_of(const Graph& graph, const Plan& plan, ValueId value) {

@@ -326,7 +326,7 @@ void fill(TrainingReport& report, const Session& session, Trainer& trainer, cons
           const PrepareOptions& options) {
   const Prepared& prepared = trainer.prepared();
   report.row = row_of(trainer.main().graph, session.profile, options, prepared);
-  report.rounding = prepared.plan.rounding();
+  report.rounding = rounds(trainer.main().graph, prepared.plan);
   report.coverage = coverage_of(session.profile, trainer.main().graph, prepared.program);
   report.losses = run.losses.values;
   report.step_seconds = run.losses.seconds;

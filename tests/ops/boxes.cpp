@@ -90,6 +90,20 @@ TEST_P(Boxes, GatheredBoxIsSliceOfWhole) {
   });
 }
 
+// Updates row by row give the bits of whole ones: plans that have no other passes are not to rounding.
+TEST_P(Boxes, UpdatesKeepTheirBits) {
+  for_each_op([&](const OpSite& site, const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+    if (site.op.updates.empty() || !site.op.def->can_gather(site)) return;
+    for (int i = 0; i < kTries; ++i) {
+      const Box box = random_box(random_, site.out(0));
+      const Invocation call = invocation(site, site.op.def->gather(site, box));
+      const std::vector<Tensor> results = run_cropped(backend(), site, inputs, call);
+      for (int j = 0; j < site.outputs(); ++j)
+        EXPECT_EQ(results[at(j)].numbers, crop(expected[at(j)], results[at(j)].box).numbers) << describe(site, j, box);
+    }
+  });
+}
+
 // What calls over boxes of the driver give together.
 class Accumulator {
  public:

@@ -111,14 +111,14 @@ TEST_F(KernelChoices, ABackendSaysWhichKernelsItHas) {
 
 TEST_F(KernelChoices, APlanHasChoicesAsText) {
   const Plan keep = prepare_by("keep", kNoLimit)->plan;
-  EXPECT_FALSE(keep.rounding());
+  EXPECT_FALSE(rounds(graph(), keep));
   EXPECT_EQ(print_plan(graph(), keep).find("kernel "), std::string::npos);
   const std::string text = "plan stem by hand\nkernel deep cudnn:engine67/2-1+bias\nkernel conv.grad_weight loops rounding\n";
   const Plan plan = parse_plan(graph(), text + "rest\n", "test.plan");
   ASSERT_EQ(plan.kernels.size(), 2U);
   EXPECT_EQ(plan.kernels.at(graph().find_op("deep")), (KernelChoice{"cudnn:engine67/2-1+bias", false}));
   EXPECT_EQ(plan.kernels.at(graph().find_op("conv.grad_weight")), (KernelChoice{"loops", true}));
-  EXPECT_TRUE(plan.rounding());
+  EXPECT_TRUE(rounds(graph(), plan));
   const std::string printed = print_plan(graph(), plan);
   EXPECT_EQ(printed.substr(0, text.size()), text);
   EXPECT_EQ(print_plan(graph(), parse_plan(graph(), printed, "printed")), printed);
@@ -135,13 +135,13 @@ TEST_F(KernelChoices, APlanHasChoicesAsText) {
 TEST_F(KernelChoices, AChosenKernelRuns) {
   const Prepared first = prepare_by("keep", kNoLimit).take();
   const Prepared chosen = prepare_by("keep", kNoLimit, "kernel conv.grad_weight loops\nrest\n").take();
-  EXPECT_TRUE(chosen.plan.rounding());  // whether or not the text says so
+  EXPECT_TRUE(rounds(graph(), chosen.plan));  // whether or not the text says so
   EXPECT_NE(print_program(graph(), chosen.program).find("  by loops"), std::string::npos);
   const std::vector<std::string> table = kernel_table(graph(), chosen.program, *backend_);
   EXPECT_EQ(std::ranges::count(table, "conv.grad_weight: loops"), 1);
   // The same kernel by its name is no other choice: not to rounding, and its times are not others.
   const Prepared named = prepare_by("keep", kNoLimit, "kernel conv.grad_weight unfold\nrest\n").take();
-  EXPECT_FALSE(named.plan.rounding());
+  EXPECT_FALSE(rounds(graph(), named.plan));
   EXPECT_TRUE(named.program.kernels.empty());
   EXPECT_EQ(std::ranges::count(kernel_table(graph(), named.program, *backend_), "conv.grad_weight: unfold"), 1);
 
@@ -173,7 +173,7 @@ TEST_F(KernelChoices, ShortMemoryTakesKernelsWithLessWorkspace) {
   const Planned<Prepared> less = prepare_for(timed, "keep", memory);
   ASSERT_TRUE(less);
   EXPECT_EQ(less->plan.kernels.at(graph().find_op("conv.grad_weight")), (KernelChoice{"loops", true}));
-  EXPECT_TRUE(less->plan.rounding());
+  EXPECT_TRUE(rounds(graph(), less->plan));
   EXPECT_LE(less->program.peak_bytes.device, memory);
   EXPECT_NE(print_plan(graph(), less->plan).find("kernel conv.grad_weight loops rounding\n"), std::string::npos);
   train(step_, less->plan, *backend_, true, 0, 1);  // whose measured peak is the program's
@@ -188,10 +188,10 @@ TEST_F(KernelChoices, ASavedPlanNamesTheKernelsThatRan) {
   EXPECT_EQ(saved.kernels.at(graph().find_op("conv.grad_weight")), (KernelChoice{"unfold", false}));
   EXPECT_EQ(saved.kernels.at(graph().find_op("deep")).name, "depthwise");
   EXPECT_FALSE(saved.kernels.contains(graph().find_op("pool")));
-  EXPECT_FALSE(saved.rounding());
+  EXPECT_FALSE(rounds(graph(), saved));
   // Taken up again it is the same program.
   const Prepared again = prepare_by("keep", kNoLimit, print_plan(graph(), saved)).take();
-  EXPECT_FALSE(again.plan.rounding());
+  EXPECT_FALSE(rounds(graph(), again.plan));
   EXPECT_EQ(print_program(graph(), again.program), print_program(graph(), keep.program));
   // A choice that was made stays, with what it means.
   const Prepared chosen = prepare_by("keep", kNoLimit, "kernel conv.grad_weight loops\nrest\n").take();

@@ -78,7 +78,7 @@ TEST_F(TsplitSteps, SplitsWhereWholeValuesDoNotFit) {
   EXPECT_THROW(prepare_by("tsplit:pieces=2", whole / 3), BudgetError);
   // Where whole values will do, nothing is split.
   EXPECT_TRUE(prepare_by("tsplit", whole).plan.passes.empty());
-  EXPECT_FALSE(prepare_by("tsplit", whole).plan.rounding());
+  EXPECT_FALSE(rounds(step_.graph, prepare_by("tsplit", whole).plan));
 }
 
 // In pieces but for rounding; with whole values that leave or are made again, in every bit.
@@ -89,11 +89,11 @@ TEST_F(TsplitSteps, TrainAsKeepDoes) {
   const Rounding rounding;
   for (const std::int64_t budget : {whole / 2, whole / 3}) {
     const Prepared split = prepare_by("tsplit", budget);
-    EXPECT_TRUE(split.plan.rounding());
+    EXPECT_TRUE(rounds(step_.graph, split.plan));
     expect_same(train(split), expected, &rounding, fmt::format("vgg16-features in {} bytes", budget));
   }
   const Prepared moved = prepare_by("tsplit:split=false", whole * 3 / 4);
-  EXPECT_FALSE(moved.plan.rounding());
+  EXPECT_FALSE(rounds(step_.graph, moved.plan));
   EXPECT_LE(moved.program.peak_bytes.device, whole * 3 / 4);
   expect_same(train(moved), expected, nullptr, "vgg16-features, not split");
 }

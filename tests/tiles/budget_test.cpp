@@ -42,7 +42,7 @@ StepRun run(const StepGraph& step, std::string_view planner, std::int64_t budget
   options.planner = planner;
   options.budgets.device = budget;
   Prepared prepared = prepare(step.graph, *backend, profile, options).take();
-  StepRun result{.tiled = prepared.plan.rounding()};
+  StepRun result{.tiled = rounds(step.graph, prepared.plan)};
   Trainer trainer({step, std::move(prepared)}, *backend, 3);
   const std::string weights = (std::filesystem::path(testing::TempDir()) / fmt::format("budget-{}", getpid())).string();
   shift_norms(trainer, weights);

@@ -70,7 +70,7 @@ TEST_F(Rows, StayOnTheDeviceWhereTheHostHasNoRoom) {
   for (const char* planner : {"overl", "2ps"}) {
     const Prepared prepared = plan(planner, keep_peak_ * 2 / 3, kLittle);
     EXPECT_LE(prepared.program.peak_bytes.host, kLittle) << planner;
-    EXPECT_TRUE(prepared.plan.rounding()) << planner;
+    EXPECT_TRUE(rounds(step_.graph, prepared.plan)) << planner;
   }
 }
 

@@ -56,7 +56,7 @@ TEST_P(Work, IsThatOfOneMoreForward) {
   for (const char* planner : {"2ps", "2ps-h"})
     for (const int percent : {75, 50, 35}) {
       const Prepared prepared = prepare_by(planner, keep.program.peak_bytes.device * percent / 100);
-      EXPECT_TRUE(prepared.plan.rounding()) << planner << " in " << percent << " %";
+      EXPECT_TRUE(rounds(step.graph, prepared.plan)) << planner << " in " << percent << " %";
       const double found = multiplications(step.graph, prepared.program).all;
       EXPECT_GE(found, whole.all * (1 - 1e-9));
       EXPECT_LE(found, (whole.all + whole.forward) * (1 + 1e-9)) << planner << " in " << percent << " %";

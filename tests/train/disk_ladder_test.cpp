@@ -124,8 +124,8 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
           // Many budgets and planners come to the same program, but for the first line, which names who made it.
           const std::string program = ladder.text_of(*prepared);
           if (trained.insert(program.substr(program.find('\n'))).second) {
-            const bool rounds = prepared->plan.rounding();
-            expect_same(ladder.train(*std::move(prepared)), expected, rounds ? &rounding : nullptr, what);
+            const bool to_rounding = rounds(ladder.graph(), prepared->plan);
+            expect_same(ladder.train(*std::move(prepared)), expected, to_rounding ? &rounding : nullptr, what);
           }
           // Not even as much disk as that. `stream` makes again what has no place to wait.
           if (!disk || planner.name == "stream") continue;

@@ -122,8 +122,8 @@ TEST_P(Ladder, RefusesOrTrainsAsKeepDoes) {
         // Many budgets and planners come to the same program, but for the first line, which names who made it.
         const std::string program = print_program(step_.graph, prepared.program);
         if (trained.insert(program.substr(program.find('\n'))).second) {
-          const bool rounds = prepared.plan.rounding();
-          expect_same(train(std::move(prepared), budget), expected, rounds ? &rounding : nullptr,
+          const bool to_rounding = rounds(step_.graph, prepared.plan);
+          expect_same(train(std::move(prepared), budget), expected, to_rounding ? &rounding : nullptr,
                       fmt::format("{} in {} %", planner.name, percent));
         }
         table += fmt::format(" {:>3} %", percent);

@@ -67,6 +67,8 @@ class Network {
     return prepare(step.graph, *backend_, profile_, options);
   }
 
+  Graph graph(StepKind kind) const { return make_step_graph(forward_, kind, options_).graph; }
+
   // In steps of `parts` batches.
   Trained train(const std::string& planner, const Budgets& budgets, Prepared prepared, std::int64_t parts) {
     const StepKind kind = parts > 1 ? StepKind::last : StepKind::whole;
@@ -109,7 +111,7 @@ TEST(Stream, TrainsRandomNetworksAsKeepDoes) {
   Device apart = cpu;  // a device beside the host, whose link is the slower of the two
   apart.link_out = apart.link_in = cpu.link_out / 10;
   apart.host_bandwidth = 1e11;
-  int trained = 0, tight = 0;
+  int trained = 0, tight = 0, by_rows = 0;
   for (int network = 0; network < 8; ++network) {
     const std::string text = random_network(random);
     const Optimizer optimizer = network % 3 == 0 ? Optimizer::sgd : Optimizer::adamw;
@@ -134,6 +136,9 @@ TEST(Stream, TrainsRandomNetworksAsKeepDoes) {
           continue;
         }
         EXPECT_LE(prepared->program.peak_bytes.device, budgets.device) << what;
+        // Updates that go row by row sum nothing.
+        EXPECT_FALSE(rounds(of.graph(kind), prepared->plan)) << what;
+        by_rows += !prepared->plan.passes.empty();
         EXPECT_EQ(of.train("stream", budgets, *std::move(prepared), parts), expected) << what;
         ++trained;
         tight += percent <= 25;
@@ -141,6 +146,7 @@ TEST(Stream, TrainsRandomNetworksAsKeepDoes) {
   }
   EXPECT_GE(trained, 48);
   EXPECT_GE(tight, 8);
+  EXPECT_GE(by_rows, 4);
 }
 
 // With many words, logits and what is made of them are most of what a step takes: they are taken piece by piece, and all numbers
@@ -173,11 +179,13 @@ TEST(Stream, LogitsPieceByPiece) {
     const std::vector<Pass>& passes = prepared->plan.passes;
     const bool pieces = std::ranges::any_of(passes, [](const Pass& pass) { return pass.name == "pieces.lm_head"; });
     in_pieces += pieces;
+    EXPECT_EQ(rounds(step.graph, prepared->plan), pieces) << percent;
     const Rounding rounding;
     expect_same(train_by(*std::move(prepared)), expected, pieces ? &rounding : nullptr, fmt::format("stream in {} %", percent));
     Planned<Prepared> exact = prepare_by("stream:split=false", whole * percent / 100);
     if (!exact) continue;
     EXPECT_FALSE(std::ranges::any_of(exact->plan.passes, [](const Pass& pass) { return pass.name == "pieces.lm_head"; }));
+    EXPECT_FALSE(rounds(step.graph, exact->plan)) << percent;
     EXPECT_TRUE(train_by(*std::move(exact)) == expected) << percent;
   }
   EXPECT_GE(in_pieces, 2);
@@ -209,7 +217,7 @@ output loss
     if (disk) budgets.host = 0, budgets.disk = kNoLimit;
     Prepared prepared = of.prepare_by("stream", StepKind::whole, budgets).take();
     EXPECT_LE(prepared.program.peak_bytes.device, budgets.device);
-    EXPECT_TRUE(prepared.plan.rounding());
+    EXPECT_TRUE(rounds(of.graph(StepKind::whole), prepared.plan));
     const Trained trained = of.train("stream", budgets, std::move(prepared), 1);
     for (std::size_t step = 0; step < expected.losses.size(); ++step)
       EXPECT_NEAR(trained.losses[step], expected.losses[step], 1e-5 * expected.losses[step]) << step;
