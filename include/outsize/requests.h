@@ -23,7 +23,7 @@ struct MachineRequest {
 // The budget and who keeps it. Sizes are texts: a number of bytes, or with KiB, MiB, GiB, TiB.
 struct PlanningRequest {
   std::string planner = {};      // with its options: "tflms:lb=2"; empty: the default one
-  bool no_split = false;         // planner tsplit splits nothing
+  bool no_split = false;         // a planner with option `split` splits nothing
   std::string plan_file = {};    // run exactly this plan, instead of a planner
   std::string memory = {};       // or "40%" of what `keep` needs; empty: what is free
   std::string host_memory = {};  // empty: none on cpu, else what the device's description says

@@ -1,6 +1,7 @@
 #include "run/session.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -138,8 +139,14 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
   session.planner = plan.planner.empty() ? default_planner() : plan.planner;
   const PlannerChoice choice = choose_planner(session.planner);
   if (plan.no_split) {
-    const auto split = std::ranges::find(choice.planner.options, "split", &PlannerOption::name);
-    if (split == choice.planner.options.end()) user_error("--no-split: applies to planners tsplit and stream only");
+    const auto split_of = [](const Planner& planner) { return std::ranges::find(planner.options, "split", &PlannerOption::name); };
+    const auto split = split_of(choice.planner);
+    if (split == choice.planner.options.end()) {
+      std::vector<std::string_view> names;
+      for (const Planner& planner : planners())
+        if (split_of(planner) != planner.options.end()) names.push_back(planner.name);
+      user_error("--no-split: applies to planners {} only", fmt::join(names, " and "));
+    }
     if (!choice.options.has(*split))
       session.planner += choice.options.given().empty() ? ":split=false" : ",split=false";
     else if (choice.options.flag(*split))
