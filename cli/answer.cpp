@@ -32,6 +32,7 @@ Json to_json(const Facts& facts, const Yardstick& yardstick, const PlanRow& row)
               {"device", facts.device},
               {"planner", row.planner},
               {"planner_options", to_json(row.options)},
+              {"planner_source", nullptr},
               {"budget_bytes", facts.budgets.device},
               {"missing_bytes", nullptr},
               {"keep_peak_bytes", yardstick.keep_peak_bytes},
@@ -39,6 +40,7 @@ Json to_json(const Facts& facts, const Yardstick& yardstick, const PlanRow& row)
               {"lower_bound_s", yardstick.bound_of(row.figures)},
               {"peak_bytes", nullptr},
               {"plan_seconds", nullptr}};
+  if (!row.source.empty()) object["planner_source"] = row.source;
   if (row.plan_seconds) object["plan_seconds"] = *row.plan_seconds;
   const std::optional<std::int64_t> missing = row.missing_bytes();
   if (missing) object["missing_bytes"] = *missing;

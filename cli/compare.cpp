@@ -33,17 +33,17 @@ void print_table(const Comparison& comparison) {
   if (yardstick.tiled_bound_seconds < yardstick.bound_seconds)
     fmt::print(", none without tiles less than {}", format_seconds(yardstick.bound_seconds));
   fmt::print("\n\n");
-  Table table(
-      {"planner", "fits", "peak", "missing", "step", "of keep", "of bound", "swapped", "recomputed", "tiles", "planned in"});
+  Table table({"planner", "from", "fits", "peak", "missing", "step", "of keep", "of bound", "swapped", "recomputed", "tiles",
+               "planned in"});
   for (const PlanRow& row : comparison.rows) {
     const std::string planned = format_seconds(*row.plan_seconds), none = "-";
     if (row.fits())
-      table.row({row.name(), "yes", format_bytes(row.peak_bytes.device), none, format_seconds(row.step_seconds),
+      table.row({row.name(), row.source, "yes", format_bytes(row.peak_bytes.device), none, format_seconds(row.step_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.bound_of(row.figures)), format_bytes(row.figures.swapped_bytes),
                  fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});
     else
-      table.row({row.name(), "no", row.peak_bytes.device > 0 ? format_bytes(row.peak_bytes.device) : none,
+      table.row({row.name(), row.source, "no", row.peak_bytes.device > 0 ? format_bytes(row.peak_bytes.device) : none,
                  row.refusal->of_bytes() ? missing_of(row) : none, none, none, none, none, none, none, planned});
   }
   table.print();

@@ -34,7 +34,7 @@ int print_planners(const CommonFlags& flags) {
   Summary summary;
   for (const PlannerInfo& planner : list_planners()) {
     Json options = Json::array();
-    summary.row(planner.name, planner.help);
+    summary.row(planner.name, fmt::format("{} ({})", planner.help, planner.source));
     for (const PlannerInfo::Option& option : planner.options) {
       const bool has = !option.initial.empty();
       options.push_back({{"name", option.name},
@@ -44,7 +44,7 @@ int print_planners(const CommonFlags& flags) {
       summary.row(fmt::format("  {}", option.name), fmt::format("  {}{}{}{}", option.words, option.words.empty() ? "" : ": ",
                                                                 option.help, has ? fmt::format(" [{}]", option.initial) : ""));
     }
-    rows.push_back({{"name", planner.name}, {"help", planner.help}, {"options", options}});
+    rows.push_back({{"name", planner.name}, {"help", planner.help}, {"source", planner.source}, {"options", options}});
   }
   return print_list(flags, std::move(rows), summary);
 }

@@ -29,6 +29,7 @@ struct PlannerInfo {
   };
   std::string name;
   std::string help;
+  std::string source;  // the paper or framework that it follows, or "ours"
   std::vector<Option> options;
 };
 std::vector<PlannerInfo> list_planners();

@@ -81,6 +81,7 @@ struct Yardstick {
 // What one planner makes of a budget: what its plan costs, or why there is none.
 struct PlanRow {
   std::string planner;  // its plain name
+  std::string source;   // the paper or framework that the planner follows, or "ours"; empty of a plan that was given
   std::vector<GivenOption> options;
   std::string options_text;         // the same as given: "lb=2"
   std::optional<Refusal> refusal;   // none where it fits

@@ -44,10 +44,13 @@ struct PlanRequest {
   bool has_lower_tier() const { return budgets.host > 0 || budgets.disk > 0; }
 };
 
+inline constexpr std::string_view kOurs = "ours";  // Planner::source of what no paper has
+
 // A planner: (graph, profile, budgets, options) → plan, or a refusal when it knows that none of its plans fits.
 struct Planner {
   std::string_view name;
   std::string_view help;
+  std::string_view source;  // the paper or framework that it follows, or kOurs
   Planned<Plan> (*make)(const PlanRequest& request);
   std::vector<PlannerOption> options = {};
   bool refuses_less = false;  // what it refuses, it refuses with fewer bytes too

@@ -44,7 +44,8 @@ std::vector<ModelInfo> list_models() {
 std::vector<PlannerInfo> list_planners() {
   std::vector<PlannerInfo> infos;
   for (const Planner& planner : planners()) {
-    PlannerInfo& info = infos.emplace_back(PlannerInfo{std::string(planner.name), std::string(planner.help), {}});
+    PlannerInfo& info =
+        infos.emplace_back(PlannerInfo{std::string(planner.name), std::string(planner.help), std::string(planner.source), {}});
     for (const PlannerOption& option : planner.options)
       info.options.push_back({std::string(option.name), expected_by(option), std::string(option.words), std::string(option.initial),
                               std::string(option.help)});

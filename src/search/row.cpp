@@ -24,6 +24,12 @@ void set_options(PlanRow& row, const PlannerOptions& options) {
   }
 }
 
+void set_planner(PlanRow& row, std::string_view name) {
+  row.planner = name;
+  const auto planner = std::ranges::find(planners(), name, &Planner::name);
+  row.source = planner == planners().end() ? "" : planner->source;
+}
+
 // What the kernels of a program take that run no op again; those of the host only where it is the device's processor.
 double seconds_of_ops(const Graph& graph, const Program& program, const Profile& profile) {
   double seconds = 0;
@@ -63,7 +69,7 @@ Yardstick yardstick_of(const Graph& graph, Target& target, const Profile& profil
 
 PlanRow row_of(const Graph& graph, const Profile& profile, const PrepareOptions& options, const Prepared& prepared) {
   PlanRow row;
-  row.planner = prepared.plan.planner;
+  set_planner(row, prepared.plan.planner);
   set_options(row, given_options(options));
   row.peak_bytes = prepared.program.peak_bytes;
   row.step_seconds = prepared.predicted.seconds;
@@ -75,7 +81,7 @@ PlanRow row_of(const Graph& graph, const Profile& profile, const PrepareOptions&
 
 PlanRow row_of(const PrepareOptions& options, const Refusal& refusal) {
   PlanRow row;
-  row.planner = choose_planner(options.planner).planner.name;
+  set_planner(row, choose_planner(options.planner).planner.name);
   set_options(row, given_options(options));
   if (refusal.of_bytes() && refusal.tier == Tier::device) row.peak_bytes.device = refusal.needed;
   row.refusal = refusal;
@@ -88,7 +94,7 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
   const Planned<Prepared> prepared = prepare(graph, target, profile, options);
   PlanRow row = prepared ? row_of(graph, profile, options, *prepared) : row_of(options, prepared.refusal());
   const PlannerChoice choice = choose_planner(options.planner);
-  row.planner = choice.planner.name;  // one that returns another's plan is still itself
+  set_planner(row, choice.planner.name);  // one that returns another's plan is still itself
   set_options(row, choice.options);
   row.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return row;

@@ -1,5 +1,6 @@
 // Whether, how and how far a model fits: compare, fit, plan --explain, and what a refusal advises.
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "../write_npz.h"
@@ -41,6 +42,38 @@ TEST_F(Cli, ComparesEveryPlanner) {
   std::ranges::sort(found);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(object["fits"], true);
+}
+
+// The planners that are this project's own stand beside those of papers, and each says which it is of.
+TEST_F(Cli, SaysWhoseAPlannerIs) {
+  const std::map<std::string, std::string> expected{{"keep", "frameworks"}, {"tsplit", "TSPLIT"}, {"2ps-h", "LR-CNN"},
+                                                    {"stream", "ours"},     {"remake", "ours"},   {"checkpoint", "Chen 2016"}};
+  int listed = 0;
+  for (const Json& row : json("planners")["rows"]) {
+    EXPECT_FALSE(row["source"].get<std::string>().empty()) << row["name"];
+    const auto known = expected.find(row["name"]);
+    if (known == expected.end()) continue;
+    EXPECT_EQ(row["source"], known->second);
+    ++listed;
+  }
+  EXPECT_EQ(listed, 6);
+  // Refused ones too; of a plan that keep's takes the place of, its planner's.
+  const std::string command = "compare " + kLarger + " --memory 95% --planners keep,stream,tsplit";
+  const Json rows = json(command)["rows"];
+  ASSERT_EQ(rows.size(), 3U);
+  for (const Json& row : rows) EXPECT_EQ(row["planner_source"], expected.at(row["planner"]));
+  EXPECT_EQ(json("plan " + kLarger + " --planner stream")["planner_source"], "ours");
+  const std::vector<std::string> table = table_of(run(command).out);
+  expect_aligned(table);
+  const auto has = [&](const std::string& planner, const std::string& source) {
+    return std::ranges::any_of(table, [&](const std::string& line) {
+      return line.find(planner + " ") != std::string::npos && line.find(" " + source + " ") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(has("planner", "from"));
+  EXPECT_TRUE(has("stream", "ours"));
+  EXPECT_TRUE(has("tsplit", "TSPLIT"));
+  EXPECT_FALSE(has("tsplit", "ours"));
 }
 
 // A row is what `plan` says of that planner, but for the time of planning.
