@@ -66,6 +66,8 @@ PLANNED = {
     "sft": ["tiles"],
     "tsplit": ["tiles", "swapped_bytes", "recomputed_ops"],
     "dynprog": ["swapped_bytes"],
+    "stream": ["swapped_bytes", "recomputed_ops"],
+    "remake": ["recomputed_ops"],
 }
 
 
@@ -231,8 +233,14 @@ def planned_flags(arguments, task, folder, planner):
     return ["--planner", planner, "--memory", str(whole // 2), "--host-memory", "8GiB"], whole
 
 
+def plain_name(planner):
+    """Without options."""
+    return planner.split(":")[0]
+
+
 def check_planned(planner, report, whole):
     """That the plan is the planner's, and what fits is not simply everything."""
+    planner = plain_name(planner)
     if report["planner"] != planner:
         sys.exit(f"planner {report['planner']} where {planner} is asked for")
     if not 0 < 2 * report["measured_peak_bytes"] <= whole:
@@ -384,12 +392,15 @@ def main():
     parser.add_argument("--margin", type=float, default=0, help="refuse a data set with a relu or maximum nearer to a flip")
     parser.add_argument("--search", type=int, default=0, help="print the margins of so many seeds and stop")
     parser.add_argument("--deep", action="store_true")
-    parser.add_argument("--planner", action="append", choices=sorted(PLANNED), help="at half of what `keep` takes; may be repeated")
+    parser.add_argument("--planner", action="append", help="at half of what `keep` takes; may be repeated, and have options")
     parser.add_argument("--precision", choices=["f32", "f64"], default="f32")
     parser.epilog = "Further flags of `outsize train` stand after --."
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     arguments = parser.parse_args(sys.argv[1:end])
     arguments.extra = sys.argv[end + 1 :]
+    for planner in arguments.planner or []:
+        if plain_name(planner) not in PLANNED:
+            parser.error(f"--planner: what {planner} is there for is not known; there are {', '.join(sorted(PLANNED))}")
     torch.set_num_threads(2)
     for seed in range(arguments.seed, arguments.seed + arguments.search):
         print(f"seed {seed}: margin {make_task(arguments, seed).margin():.2g}", flush=True)
