@@ -22,6 +22,8 @@ constexpr PlannerOption kRemakeTiles{.name = "tiles",
 
 // Small graphs are searched through with fewer moves: so many an op.
 constexpr std::int64_t kMovesAnOp = 2000;
+// With more ops than this a move takes longer and there are fewer of them, so that planning is bounded: by the square of how many.
+constexpr double kMostOps = 2000;
 // Where a plan does not pack, others are sought with more room left to packing: more of them for small graphs, which hold few and
 // large pieces.
 constexpr std::int64_t kPackingLooks = 12000, kLeastPackings = 10, kMostPackings = 28;
@@ -56,7 +58,9 @@ class Remake {
   };
   // With one part of so many of the moves.
   std::optional<Found> run(std::int64_t parts = 1) {
-    const std::int64_t moves = std::min(request_.options.integer(kRemakeMoves), problem_.ops.size() * kMovesAnOp) / parts;
+    const double part = std::min(1.0, kMostOps / static_cast<double>(problem_.ops.size()));
+    const auto most = static_cast<std::int64_t>(part * part * static_cast<double>(request_.options.integer(kRemakeMoves)));
+    const std::int64_t moves = std::min(most, problem_.ops.size() * kMovesAnOp) / parts;
     const std::int64_t limit = limit_of(request_) - request_.gaps;
     // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
     const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);

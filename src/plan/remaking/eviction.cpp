@@ -105,13 +105,14 @@ void Evictor::pass_need_on(std::int32_t value) {
   }
 }
 
-// The seconds of making a value again: its producer and all of its ancestors that are not there, each once.
-double Evictor::chain(std::int32_t value) {
+// The seconds of making a value again: its producer and all of its ancestors that are not there, each once. Where they are more
+// than `most`, any number above that.
+double Evictor::chain(std::int32_t value, double most) {
   ++stamped_;
   double seconds = 0;
   stack_.assign(1, problem_.values[value].producer);
   stamp_[stack_[0]] = stamped_;
-  while (!stack_.empty()) {
+  while (!stack_.empty() && !(seconds > most)) {
     const RemakeProblem::Op& op = problem_.ops[stack_.back()];
     stack_.pop_back();
     seconds += op.seconds;
@@ -125,7 +126,7 @@ double Evictor::chain(std::int32_t value) {
   return seconds;
 }
 
-double Evictor::score(std::int32_t value) {
+double Evictor::score(std::int32_t value, double least) {
   // What ops that are about to run read goes last: it would be made again at once.
   constexpr double kWantedSoon = 3e7;
   // Distances in seconds are thousandths of the step, and never nothing.
@@ -134,10 +135,15 @@ double Evictor::score(std::int32_t value) {
       rule_->distance_in_seconds
           ? (begins_[std::min<std::int64_t>(need_[value], begins_.size() - 1)] - begins_[now_]) / all_seconds_ * kThousand + kLeast
           : need_[value] - now_ + 1;
-  const double cost = rule_->cost_power == 1 ? chain(value) : std::pow(chain(value), rule_->cost_power);
   const double far = rule_->distance_power == 0 ? 1 : std::pow(distance, rule_->distance_power);
   const double key = rule_->keys.empty() ? 1 : rule_->keys[value];
-  return key * cost / (static_cast<double>(problem_.values[value].bytes) * far) * (wanted_soon_[value] > 0 ? kWantedSoon : 1);
+  const double reach = static_cast<double>(problem_.values[value].bytes) * far, soon = wanted_soon_[value] > 0 ? kWantedSoon : 1;
+  // No more of a long chain is looked at than tells that the score is not the least; what rounding may move is left to the score.
+  constexpr double kAbout = 1 + 1e-9;
+  const double most_cost = least / soon * reach / key;
+  const double seconds = chain(value, kAbout * (rule_->cost_power == 1 ? most_cost : std::pow(most_cost, 1 / rule_->cost_power)));
+  const double cost = rule_->cost_power == 1 ? seconds : std::pow(seconds, rule_->cost_power);
+  return key * cost / reach * soon;
 }
 
 void Evictor::drop(std::int32_t value) {
@@ -164,7 +170,7 @@ bool Evictor::make_room(std::int64_t wanted) {
     double least = std::numeric_limits<double>::infinity();
     for (const std::int32_t v : candidates_) {
       if (!there_[v] || (held_[v] && has(overwritten_, v))) continue;
-      if (const double of = score(v); of < least) least = of, best = v;
+      if (const double of = score(v, least); of < least) least = of, best = v;
     }
     if (best < 0) return false;
     if (held_[best]) {

@@ -44,8 +44,8 @@ class Evictor {
   std::int32_t use_after(std::int32_t value) const;
   void find_needs();
   void pass_need_on(std::int32_t value);
-  double chain(std::int32_t value);
-  double score(std::int32_t value);
+  double chain(std::int32_t value, double most);
+  double score(std::int32_t value, double least);
   void drop(std::int32_t value);
   bool make_room(std::int64_t wanted);
   void find_overwritten(std::int32_t op, bool base, std::int64_t& wanted);
