@@ -220,6 +220,15 @@ TEST_F(Cli, SummariesSayWhatTheHostHolds) {
   EXPECT_EQ(none.find("measured,"), std::string::npos) << none;
 }
 
+// Whether a plan gives the bits of holding everything stands in the summary and in the object.
+TEST_F(Cli, SummariesSayWhatResultsEqual) {
+  const std::string task = "train " + kLarger + " --steps 1 --memory ";
+  EXPECT_NE(run(task + "95% --planner recompute-cheap").out.find("holding everything, bit by bit\n"), std::string::npos);
+  EXPECT_EQ(Json::parse(run(task + "95% --planner recompute-cheap --json").out)["rounding"], false);
+  EXPECT_NE(run(task + "60% --planner 2ps-h").out.find("holding everything, to rounding\n"), std::string::npos);
+  EXPECT_EQ(Json::parse(run(task + "60% --planner 2ps-h --json").out)["rounding"], true);
+}
+
 TEST_F(Cli, WhatIsEnoughForKeepIsEnoughForAll) {
   const Json object = json("compare " + kModel + " --memory 100%");
   for (const Json& row : object["rows"]) {

@@ -151,7 +151,9 @@ TEST(DiskLadder, HostMemoryOfTilesMayBeSmall) {
   const Rounding rounding;
   int gradients = 0;
   constexpr std::int64_t kImages = 384 << 10;  // which do not go to disk
-  // What the first convolution makes is 32 × 8 × 16² × 4 bytes, 256 KiB: one window of it leaves while another comes.
+  // What the first convolution makes is 32 × 8 × 16² × 4 bytes where channels are stored in blocks of 8, and twice as much, 512 KiB,
+  // where blocks have 16. The pass of the norm behind it is one tile here: its window is all of the map, and passes through host
+  // memory as one piece.
   for (const std::int64_t host : {512 << 10, 1 << 20, 2 << 20, 4 << 20}) {
     Prepared prepared =
         ladder.prepare_by("2ps:stream=all,remake=none", {.device = device, .host = kImages + host, .disk = kNoLimit});
