@@ -202,6 +202,8 @@ std::vector<ValueId> weights_from(const PlanRequest& request, const Plan& plan, 
 
 double hardly_wanted_seconds(const PlanRequest& request) {
   constexpr double kTimes = 4;
+  constexpr std::int64_t kLarge = 4096;  // ops: of smaller graphs no tiling takes long
+  if (request.graph.op_count() < kLarge) return std::numeric_limits<double>::infinity();
   const IdVector<OpId, double> seconds = costs_of(request).seconds;
   return kTimes * std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }

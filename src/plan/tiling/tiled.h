@@ -86,6 +86,7 @@ bool cut_to_fastest(PassTrial& trial);
 
 // A step that takes longer, several times what its ops take, is hardly wanted. The passes of such tilings run far more ops than the
 // graph has, and take as much longer to work out: they are best looked at last, with what faster ones have come to.
+// Infinity for graphs so small that this does not matter.
 double hardly_wanted_seconds(const PlanRequest& request);
 
 // How a step is tiled.
