@@ -1,5 +1,6 @@
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,6 +39,8 @@ struct PlanRequest {
   // The bytes of the device that a plan takes once it is lowered and its pieces are packed. Empty: not to be known while planning.
   std::function<std::int64_t(const Plan&)> packed = nullptr;
   PlannerOptions options = {};  // that the user gave
+  // What a planner keeps from one request to the next, of the same graph and costs, while its plan is sought. Null: nothing.
+  std::any* kept = nullptr;
 
   bool limited() const { return budgets.device < kNoLimit; }
   // Whether values can wait anywhere but on the device.

@@ -92,6 +92,7 @@ class Planning {
     first_costs_ = costs_of(request_);
     costs_ = first_costs_;
     request_.costs = &*costs_;
+    request_.kept = &kept_;
     request_.packed = [this](const Plan& plan) {
       Plan chosen = plan;
       take_chosen_kernels(chosen);
@@ -182,6 +183,7 @@ class Planning {
     request_.budgets.disk = options_.budgets.disk;
     for (const std::int64_t most : {largest - refusal.missing(), std::int64_t{0}}) {
       if (!choose_kernels(most)) continue;
+      kept_.reset();
       refusal_.reset();
       lowered_ = false;
       tried_.clear();
@@ -189,6 +191,7 @@ class Planning {
     }
     costs_ = first_costs_;
     less_.clear();
+    kept_.reset();
     return false;
   }
 
@@ -400,6 +403,7 @@ class Planning {
   const Planner* planner_ = nullptr;    // none where a plan is given
   std::optional<OpCosts> first_costs_;  // of the target's first kernels
   std::optional<OpCosts> costs_;        // of those that are chosen
+  std::any kept_;                       // by the planner
   std::map<OpId, KernelChoice> less_;   // those with less workspace, of ops that run on whole values
   std::optional<Refusal> refusal_;      // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;

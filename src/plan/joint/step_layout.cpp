@@ -70,9 +70,9 @@ bool StepLayout::consider(Runs runs, const Residence& residence) {
     if (!joined) return false;
     choice.runs = *std::move(joined);
   }
-  join_gradients(choice.runs);
   residents_.settle(residence, costs_, choice);
   place_streamed(choice);
+  join_gradients(choice.runs);
   if (least_excess_ == 0 && work_seconds(choice) >= least_seconds_) return false;
   split_updates(choice);
   if (large_) split_large(choice);
@@ -150,14 +150,43 @@ const SplitRun& StepLayout::split_update(OpId id, std::int64_t pieces, const IdV
   return known->second;
 }
 
-// The gradients of streamed weights are made with the updates, row by row.
+// The gradients of streamed weights are made with the updates, row by row; what reads another result of the same op, as a bias's
+// gradient, then waits for the update too.
 void StepLayout::join_gradients(Runs& runs) const {
+  if (streamed_.empty()) return;
+  IdVector<OpId, bool> joins(graph_.op_count(), false);
+  IdVector<ValueId, bool> lacks(graph_.value_count(), false);  // is made later than it was
+  for (const auto& [weight, uses] : streamed_)
+    if (uses.update) joins[uses.gradient] = true;
   Runs joined;
-  for (const OpId run : runs)
-    if (std::ranges::none_of(streamed_, [&](const auto& of) { return of.second.update && of.second.gradient == run; }))
-      joined.push_back(run);
+  std::vector<OpId> waiting;
+  const auto is_ready = [&](OpId run) {
+    return std::ranges::none_of(graph_.op(run).inputs, [&](ValueId input) { return lacks[input]; });
+  };
+  const auto mark = [&](OpId run, bool lacking) {
+    for (ValueId output : graph_.op(run).outputs) lacks[output] = lacking;
+  };
+  for (const OpId run : runs) {
+    const auto updated =
+        std::ranges::find_if(streamed_, [&](const auto& of) { return of.second.update && of.second.update == run; });
+    if (updated != streamed_.end()) mark(updated->second.gradient, false);
+    if (joins[run] || !is_ready(run)) {
+      mark(run, true);
+      if (!joins[run]) waiting.push_back(run);
+      continue;
+    }
+    joined.push_back(run);
+    if (updated == streamed_.end()) continue;
+    std::erase_if(waiting, [&](OpId other) {
+      if (!is_ready(other)) return false;
+      mark(other, false);
+      joined.push_back(other);
+      return true;
+    });
+  }
   runs = std::move(joined);
 }
+
 void StepLayout::place_streamed(SpillChoice& choice) const {
   if (!streamed_.empty()) choice.splits.streamed.assign(graph_.value_count(), false);
   for (const auto& [weight, uses] : streamed_) {
@@ -183,8 +212,12 @@ void StepLayout::split_weight(ValueId weight, const WeightUses& uses, SpillChoic
       const int dim = updates ? 0 : dim_that_cuts_weight(graph_, id, weight);
       const std::int64_t extent = graph_.value(graph_.op(id).outputs[0]).type.shape[dim];
       const std::vector<OpId> ops = updates ? std::vector<OpId>{uses.gradient, id} : std::vector<OpId>{id};
-      run = micro.run(ops, {dim, std::min(wanted, extent)}, [&](ValueId value) { return graph_.value(value).producer == id; },
-                      {.ahead = true, .driver = graph_.op(id).outputs[0]});
+      const auto leaves = [&](ValueId value) {
+        return graph_.value(value).producer == id || graph_.is_output(value) ||
+               std::ranges::any_of(graph_.value(value).consumers,
+                                   [&](OpId reader) { return std::ranges::find(ops, reader) == ops.end(); });
+      };
+      run = micro.run(ops, {dim, std::min(wanted, extent)}, leaves, {.ahead = true, .driver = graph_.op(id).outputs[0]});
     }
     choice.splits.of_run[p] = static_cast<std::int32_t>(choice.splits.all.size());
     choice.splits.all.push_back(*run);
