@@ -69,6 +69,7 @@ void find_budget(const AdviceRequest& request, PrepareOptions options, const Ref
 void find_planners(const AdviceRequest& request, PrepareOptions options, Advice& advice) {
   const Deadline deadline(request.seconds);
   const std::string refused = options.plan_text.empty() ? options.planner : "";
+  if (choose_planner(options.planner).planner.make == nullptr && options.plan_text.empty()) return;  // who has asked them all
   options.plan_text.clear();
   for (const Planner& planner : planners()) {
     if (planner.name == refused) continue;

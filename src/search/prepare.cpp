@@ -13,6 +13,7 @@
 #include "plan/reckon/lives.h"
 #include "program/lower.h"
 #include "program/simulator.h"
+#include "search/auto.h"
 
 namespace outsize {
 
@@ -419,9 +420,11 @@ class Planning {
 Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  Planned<Prepared> prepared = Planning(graph, target, profile, options).run();
+  const bool asks_all = options.plan_text.empty() && choose_planner(options.planner).planner.make == nullptr;
+  Planned<Prepared> prepared =
+      asks_all ? prepare_auto(graph, target, profile, options) : Planning(graph, target, profile, options).run();
   if (!prepared) return prepared;
-  prepared->predicted = simulate(graph, prepared->program, profile);
+  if (!asks_all) prepared->predicted = simulate(graph, prepared->program, profile);
   prepared->plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return prepared;
 }

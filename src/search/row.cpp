@@ -64,6 +64,10 @@ Yardstick yardstick_of(const Graph& graph, Target& target, const Profile& profil
 PlanRow row_of(const Graph& graph, const Profile& profile, const PrepareOptions& options, const Prepared& prepared) {
   PlanRow row;
   row.planner = prepared.plan.planner;
+  if (options.plan_text.empty() && &choose_planner(options.planner).planner == &auto_planner()) {
+    row.made_by = row.planner;
+    row.planner = auto_planner().name;
+  }
   set_options(row, given_options(options));
   row.peak_bytes = prepared.program.peak_bytes;
   row.step_seconds = prepared.predicted.seconds;
@@ -91,6 +95,17 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
   row.planner = choice.planner.name;  // one that returns another's plan is still itself
   set_options(row, choice.options);
   row.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return row;
+}
+
+PlanRow auto_row(const std::vector<PlanRow>& rows) {
+  PlanRow row = *std::ranges::min_element(rows, comes_before);
+  row.made_by = row.fits() ? row.name() : "";
+  row.planner = auto_planner().name;
+  row.options.clear();
+  row.options_text.clear();
+  row.plan_seconds = 0;
+  for (const PlanRow& other : rows) *row.plan_seconds += other.plan_seconds.value_or(0);
   return row;
 }
 
