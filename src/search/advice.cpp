@@ -135,9 +135,13 @@ std::string with_advice(const Refusal& refusal, const PrepareOptions& options, c
 
 Refused advised(const AdviceRequest& request, const Refusal& refusal) {
   Refused refused{refusal, {}, {}};
-  find_budget(request, request.options, refusal, refused.advice);
-  find_planners(request, request.options, refused.advice);
-  find_batch(request, request.options, refused.advice);
+  PrepareOptions quick = request.options;
+  quick.progress = nullptr;
+  // Whether there is a plan is all that counts here.
+  if (quick.plan_text.empty() && quick.planner == auto_planner().name) quick.planner = "auto:effort=first";
+  find_budget(request, quick, refusal, refused.advice);
+  find_planners(request, quick, refused.advice);
+  find_batch(request, quick, refused.advice);
   refused.message = with_advice(refusal, request.options, refused.advice);
   return refused;
 }

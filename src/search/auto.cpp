@@ -53,6 +53,7 @@ Planned<Prepared> prepare_auto(const Graph& graph, Target& target, const Profile
       best = *std::move(found);
     }
     if (!best) continue;
+    if (k == 0) break;  // holding everything fits: nothing has to be paid for
     if (least == 0) {
       const LowerBounds bounds = lower_bounds(graph, target, profile, options);
       least = std::min(bounds.seconds, bounds.tiled_seconds);

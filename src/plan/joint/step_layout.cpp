@@ -197,6 +197,19 @@ void StepLayout::place_streamed(SpillChoice& choice) const {
   }
 }
 
+// About so many pieces of an extent, or more, each but the last a multiple of the blocks in which maps hold channels where the ops
+// touch maps; one where there are none such.
+std::int64_t StepLayout::pieces_of(const std::vector<OpId>& ops, std::int64_t extent, std::int64_t wanted) const {
+  const auto is_map = [&](ValueId value) { return outsize::is_map(graph_.value(value).type.format); };
+  const bool maps = std::ranges::any_of(ops, [&](OpId op) {
+    return std::ranges::any_of(graph_.op(op).inputs, is_map) || std::ranges::any_of(graph_.op(op).outputs, is_map);
+  });
+  const std::int64_t unit = maps ? request_.storage.channel_block : 1;
+  for (std::int64_t count = std::clamp<std::int64_t>(wanted, 1, extent); count * unit <= extent + unit - 1; ++count)
+    if ((extent + count - 1) / count % unit == 0) return count;
+  return 1;
+}
+
 void StepLayout::split_weight(ValueId weight, const WeightUses& uses, SpillChoice& choice) {
   constexpr std::int64_t kPieces = 64;  // the rows of a weight take so many parts of the memory
   const std::int64_t wanted = packed_bytes(request_, weight) / std::max<std::int64_t>(1, limit_ / kPieces) + 1;
@@ -217,7 +230,7 @@ void StepLayout::split_weight(ValueId weight, const WeightUses& uses, SpillChoic
                std::ranges::any_of(graph_.value(value).consumers,
                                    [&](OpId reader) { return std::ranges::find(ops, reader) == ops.end(); });
       };
-      run = micro.run(ops, {dim, std::min(wanted, extent)}, leaves, {.ahead = true, .driver = graph_.op(id).outputs[0]});
+      run = micro.run(ops, {dim, pieces_of(ops, extent, wanted)}, leaves, {.ahead = true, .driver = graph_.op(id).outputs[0]});
     }
     choice.splits.of_run[p] = static_cast<std::int32_t>(choice.splits.all.size());
     choice.splits.all.push_back(*run);

@@ -51,6 +51,7 @@ class StepLayout {
   const SplitRun& split_update(OpId id, std::int64_t pieces, const IdVector<ValueId, bool>& away);
   void join_gradients(Runs& runs) const;
   void place_streamed(SpillChoice& choice) const;
+  std::int64_t pieces_of(const std::vector<OpId>& ops, std::int64_t extent, std::int64_t wanted) const;
   void split_weight(ValueId weight, const WeightUses& uses, SpillChoice& choice);
   void split_large(SpillChoice& choice) const;
 
