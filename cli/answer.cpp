@@ -25,12 +25,15 @@ Json to_json(const std::vector<GivenOption>& options) {
   return object;
 }
 
+Json made_by_of(const PlanRow& row) { return row.made_by.empty() ? Json() : Json(row.made_by); }
+
 Json to_json(const Facts& facts, const Yardstick& yardstick, const PlanRow& row) {
   Json object{{"fits", row.fits()},
               {"model", facts.model},
               {"backend", facts.backend},
               {"device", facts.device},
               {"planner", row.planner},
+              {"made_by", made_by_of(row)},
               {"planner_options", to_json(row.options)},
               {"planner_source", nullptr},
               {"budget_bytes", facts.budgets.device},

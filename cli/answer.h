@@ -13,6 +13,8 @@ namespace outsize::cli {
 nlohmann::ordered_json to_json(const Coverage& coverage);
 // An object of the options that a planner was given.
 nlohmann::ordered_json to_json(const std::vector<GivenOption>& options);
+// The planner whose plan it is, where another has asked it; else null.
+nlohmann::ordered_json made_by_of(const PlanRow& row);
 // The object that `plan` prints and `compare` has a row of: its keys are what other tools rely on.
 nlohmann::ordered_json to_json(const Facts& facts, const Yardstick& yardstick, const PlanRow& row);
 // The keys `smallest_budget_bytes`, `fitting_planners`, `untried_planners`, `fitting_batch`, `peak_at` and `fitting_command` of a

@@ -38,7 +38,7 @@ void print_table(const Comparison& comparison) {
   for (const PlanRow& row : comparison.rows) {
     const std::string planned = format_seconds(*row.plan_seconds), none = "-";
     if (row.fits())
-      table.row({row.name(), row.source, "yes", format_bytes(row.peak_bytes.device), none, format_seconds(row.step_seconds),
+      table.row({row.title(), row.source, "yes", format_bytes(row.peak_bytes.device), none, format_seconds(row.step_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.keep_seconds),
                  fmt::format("{:.3f}", row.step_seconds / yardstick.bound_of(row.figures)), format_bytes(row.figures.swapped_bytes),
                  fmt::format("{}", row.figures.recomputed_ops), fmt::format("{}", row.figures.tiles), planned});

@@ -25,7 +25,7 @@ void print_summary(const PlanReport& report) {
   summary.row("fits", fmt::format("yes: {} of {}", format_bytes(row.peak_bytes.device), format_bytes(report.facts.budgets.device)));
   if (row.peak_bytes.host > 0) summary.row("host memory", format_bytes(row.peak_bytes.host));
   if (row.peak_bytes.disk > 0) summary.row("disk", format_bytes(row.peak_bytes.disk));
-  summary.row("planner", row.name());
+  summary.row("planner", row.title());
   summary.row("step", fmt::format("{} predicted on {}", format_seconds(row.step_seconds), report.facts.device));
   summary.row("profile", report.coverage.describe());
   summary.row("beside keep",

@@ -67,7 +67,7 @@ void print_summary(const TrainingReport& report) {
     summary.row("backend", fmt::format("{}, {} thread{}", facts.backend, facts.threads, facts.threads == 1 ? "" : "s"));
   else
     summary.row("backend", fmt::format("{}: {}, {}", facts.backend, facts.device, facts.precision));
-  summary.row("planner", report.row.name());
+  summary.row("planner", report.row.title());
   summary.row("results", fmt::format("those of holding everything, {}", report.rounding ? "to rounding" : "bit by bit"));
   summary.row("data", report.data);
   summary.row("budget", format_bytes(facts.budgets.device));
@@ -121,6 +121,7 @@ void print_object(const TrainingReport& report) {
       {"backend", facts.backend},
       {"threads", facts.threads},
       {"planner", report.row.planner},
+      {"made_by", made_by_of(report.row)},
       {"planner_options", to_json(report.row.options)},
       {"rounding", report.rounding},
       {"data", report.data},

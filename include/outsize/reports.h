@@ -82,6 +82,7 @@ struct Yardstick {
 struct PlanRow {
   std::string planner;  // its plain name
   std::string source;   // the paper or framework that the planner follows, or "ours"; empty of a plan that was given
+  std::string made_by;  // the planner whose plan it is, where `planner` has asked several
   std::vector<GivenOption> options;
   std::string options_text;         // the same as given: "lb=2"
   std::optional<Refusal> refusal;   // none where it fits
@@ -94,6 +95,8 @@ struct PlanRow {
   bool fits() const { return !refusal; }
   // "tflms:lb=2"
   std::string name() const { return options_text.empty() ? planner : planner + ":" + options_text; }
+  // "auto, by tsplit"
+  std::string title() const { return made_by.empty() ? name() : name() + ", by " + made_by; }
   // 0 where it fits; none where the planner has no plan for the graph, whatever the budget.
   std::optional<std::int64_t> missing_bytes() const;
 };

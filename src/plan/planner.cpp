@@ -6,14 +6,14 @@
 
 namespace outsize {
 
-std::string default_planner() {
-  const std::vector<Planner>& all = planners();
-  const bool has_auto = std::any_of(all.begin(), all.end(), [](const Planner& planner) { return planner.name == "auto"; });
-  return has_auto ? "auto" : std::string(all.front().name);
+const Planner& auto_planner() {
+  static const Planner planner{"auto", "the fastest plan of all planners; the default", kOurs, nullptr, {kAutoEffort}};
+  return planner;
 }
 
 const Planner& find_planner(std::string_view name) {
-  std::vector<std::string_view> names;
+  if (name == auto_planner().name) return auto_planner();
+  std::vector<std::string_view> names{auto_planner().name};
   for (const Planner& planner : planners()) {
     if (planner.name == name) return planner;
     names.push_back(planner.name);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -38,6 +39,8 @@ struct PlanRequest {
   // The bytes of the device that a plan takes once it is lowered and its pieces are packed. Empty: not to be known while planning.
   std::function<std::int64_t(const Plan&)> packed = nullptr;
   PlannerOptions options = {};  // that the user gave
+  // What a planner keeps from one request to the next, of the same graph and costs, while its plan is sought. Null: nothing.
+  std::any* kept = nullptr;
 
   bool limited() const { return budgets.device < kNoLimit; }
   // Whether values can wait anywhere but on the device.
@@ -58,9 +61,14 @@ struct Planner {
 
 // All planners, in the order of `outsize compare`.
 const std::vector<Planner>& planners();
-// The planner where none is named: "auto" where there is such a one, else the first.
-std::string default_planner();
-// Throws UserError with the nearest name when there is none.
+// The planner where none is named, which asks all of these (search/auto.h). It makes no plan by itself: `make` is null.
+const Planner& auto_planner();
+inline constexpr PlannerOption kAutoEffort{.name = "effort",
+                                           .kind = PlannerOption::Kind::word,
+                                           .initial = "full",
+                                           .help = "full: the fastest plan of all planners; first: the first that fits",
+                                           .words = "full|first"};
+// One of these, or auto. Throws UserError with the nearest name when there is none.
 const Planner& find_planner(std::string_view name);
 
 // A planner as users name it: "dynprog", "dynprog:slots=100".

@@ -43,7 +43,9 @@ std::vector<ModelInfo> list_models() {
 
 std::vector<PlannerInfo> list_planners() {
   std::vector<PlannerInfo> infos;
-  for (const Planner& planner : planners()) {
+  std::vector<Planner> all{auto_planner()};
+  all.insert(all.end(), planners().begin(), planners().end());
+  for (const Planner& planner : all) {
     PlannerInfo& info =
         infos.emplace_back(PlannerInfo{std::string(planner.name), std::string(planner.help), std::string(planner.source), {}});
     for (const PlannerOption& option : planner.options)

@@ -69,6 +69,7 @@ Comparison compare(const Task& asked, const std::vector<std::string>& planners, 
     comparison.yardstick.hold_for(comparison.rows.back());
   }
   observer.show("");
+  if (planners.empty()) comparison.rows.insert(comparison.rows.begin(), auto_row(comparison.rows));
   std::ranges::stable_sort(comparison.rows, comes_before);
   return comparison;
 }

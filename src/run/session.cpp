@@ -136,7 +136,7 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
     session.described = describe_card(*session.backend, find_device(plan.device).name, session.precision == "tf32");
   session.profile = choose_profile(session, plan);
   if (!plan.plan_file.empty() && !plan.planner.empty()) user_error("give --plan or --planner, not both");
-  session.planner = plan.planner.empty() ? default_planner() : plan.planner;
+  session.planner = plan.planner.empty() ? std::string(auto_planner().name) : plan.planner;
   const PlannerChoice choice = choose_planner(session.planner);
   if (plan.no_split) {
     const auto split_of = [](const Planner& planner) { return std::ranges::find(planner.options, "split", &PlannerOption::name); };
@@ -224,6 +224,7 @@ PrepareOptions resolve(Session& session, const PlanningRequest& flags, std::opti
   PrepareOptions options;
   options.planner = session.planner;
   options.windows = true;  // all data can be read so
+  options.progress = [observer = session.observer](const std::string& text) { observer.show(text); };
   if (!flags.plan_file.empty()) {
     options.plan_text = read_text(flags.plan_file);
     options.plan_file = flags.plan_file;

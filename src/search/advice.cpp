@@ -69,6 +69,7 @@ void find_budget(const AdviceRequest& request, PrepareOptions options, const Ref
 void find_planners(const AdviceRequest& request, PrepareOptions options, Advice& advice) {
   const Deadline deadline(request.seconds);
   const std::string refused = options.plan_text.empty() ? options.planner : "";
+  if (choose_planner(options.planner).planner.make == nullptr && options.plan_text.empty()) return;  // who has asked them all
   options.plan_text.clear();
   for (const Planner& planner : planners()) {
     if (planner.name == refused) continue;
@@ -134,9 +135,13 @@ std::string with_advice(const Refusal& refusal, const PrepareOptions& options, c
 
 Refused advised(const AdviceRequest& request, const Refusal& refusal) {
   Refused refused{refusal, {}, {}};
-  find_budget(request, request.options, refusal, refused.advice);
-  find_planners(request, request.options, refused.advice);
-  find_batch(request, request.options, refused.advice);
+  PrepareOptions quick = request.options;
+  quick.progress = nullptr;
+  // Whether there is a plan is all that counts here.
+  if (quick.plan_text.empty() && quick.planner == auto_planner().name) quick.planner = "auto:effort=first";
+  find_budget(request, quick, refusal, refused.advice);
+  find_planners(request, quick, refused.advice);
+  find_batch(request, quick, refused.advice);
   refused.message = with_advice(refusal, request.options, refused.advice);
   return refused;
 }

@@ -13,6 +13,7 @@
 #include "plan/reckon/lives.h"
 #include "program/lower.h"
 #include "program/simulator.h"
+#include "search/auto.h"
 
 namespace outsize {
 
@@ -92,6 +93,7 @@ class Planning {
     first_costs_ = costs_of(request_);
     costs_ = first_costs_;
     request_.costs = &*costs_;
+    request_.kept = &kept_;
     request_.packed = [this](const Plan& plan) {
       Plan chosen = plan;
       take_chosen_kernels(chosen);
@@ -182,6 +184,7 @@ class Planning {
     request_.budgets.disk = options_.budgets.disk;
     for (const std::int64_t most : {largest - refusal.missing(), std::int64_t{0}}) {
       if (!choose_kernels(most)) continue;
+      kept_.reset();
       refusal_.reset();
       lowered_ = false;
       tried_.clear();
@@ -189,6 +192,7 @@ class Planning {
     }
     costs_ = first_costs_;
     less_.clear();
+    kept_.reset();
     return false;
   }
 
@@ -400,6 +404,7 @@ class Planning {
   const Planner* planner_ = nullptr;    // none where a plan is given
   std::optional<OpCosts> first_costs_;  // of the target's first kernels
   std::optional<OpCosts> costs_;        // of those that are chosen
+  std::any kept_;                       // by the planner
   std::map<OpId, KernelChoice> less_;   // those with less workspace, of ops that run on whole values
   std::optional<Refusal> refusal_;      // the nearest miss so far: of a program if there is one, else the planner's own
   bool lowered_ = false;
@@ -415,9 +420,11 @@ class Planning {
 Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
-  Planned<Prepared> prepared = Planning(graph, target, profile, options).run();
+  const bool asks_all = options.plan_text.empty() && choose_planner(options.planner).planner.make == nullptr;
+  Planned<Prepared> prepared =
+      asks_all ? prepare_auto(graph, target, profile, options) : Planning(graph, target, profile, options).run();
   if (!prepared) return prepared;
-  prepared->predicted = simulate(graph, prepared->program, profile);
+  if (!asks_all) prepared->predicted = simulate(graph, prepared->program, profile);
   prepared->plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return prepared;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cost/profile.h"
@@ -25,8 +26,9 @@ struct PrepareOptions {
   std::string plan_text;  // a plan in the text form, which is taken instead of a planner's; empty: none
   std::string plan_file;  // what messages call that plan
   Budgets budgets;
-  bool windows = false;                      // inputs may be read from the data window by window
-  const PersistentLayout* layout = nullptr;  // of the run that this is a further program of
+  bool windows = false;                                        // inputs may be read from the data window by window
+  const PersistentLayout* layout = nullptr;                    // of the run that this is a further program of
+  std::function<void(const std::string&)> progress = nullptr;  // is told what goes on, in the place of what was told before
 };
 
 // What one run needs beside its graph: the decisions, the checked program and its prediction.

@@ -27,7 +27,7 @@ void set_options(PlanRow& row, const PlannerOptions& options) {
 void set_planner(PlanRow& row, std::string_view name) {
   row.planner = name;
   const auto planner = std::ranges::find(planners(), name, &Planner::name);
-  row.source = planner == planners().end() ? "" : planner->source;
+  row.source = planner != planners().end() ? planner->source : name == auto_planner().name ? auto_planner().source : "";
 }
 
 // What the kernels of a program take that run no op again; those of the host only where it is the device's processor.
@@ -70,6 +70,10 @@ Yardstick yardstick_of(const Graph& graph, Target& target, const Profile& profil
 PlanRow row_of(const Graph& graph, const Profile& profile, const PrepareOptions& options, const Prepared& prepared) {
   PlanRow row;
   set_planner(row, prepared.plan.planner);
+  if (options.plan_text.empty() && &choose_planner(options.planner).planner == &auto_planner()) {
+    row.made_by = row.planner;
+    set_planner(row, auto_planner().name);
+  }
   set_options(row, given_options(options));
   row.peak_bytes = prepared.program.peak_bytes;
   row.step_seconds = prepared.predicted.seconds;
@@ -97,6 +101,17 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
   set_planner(row, choice.planner.name);  // one that returns another's plan is still itself
   set_options(row, choice.options);
   row.plan_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return row;
+}
+
+PlanRow auto_row(const std::vector<PlanRow>& rows) {
+  PlanRow row = *std::ranges::min_element(rows, comes_before);
+  row.made_by = row.fits() ? row.name() : "";
+  set_planner(row, auto_planner().name);
+  row.options.clear();
+  row.options_text.clear();
+  row.plan_seconds = 0;
+  for (const PlanRow& other : rows) *row.plan_seconds += other.plan_seconds.value_or(0);
   return row;
 }
 

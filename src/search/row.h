@@ -18,6 +18,9 @@ PlanRow row_of(const PrepareOptions& options, const Refusal& refusal);
 // Plans `graph`; a refusal is a row too.
 PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
 
+// The row of planner auto, which takes the best plan of all planners, where these are theirs.
+PlanRow auto_row(const std::vector<PlanRow>& rows);
+
 // These planners by their plain names and options, without repetition; all planners where none is named. Throws UserError for a
 // planner, option or value that is none.
 std::vector<std::string> planners_or_all(const std::vector<std::string>& names);

@@ -54,7 +54,7 @@ class Definitions {
     if (planner == "vdnn-conv") return in_gaps([&](const Life& life) { return is_read_by_convolution(life); });
     if (planner == "zero-offload") return on_host(false);
     if (planner == "fairscale") return on_host(true);
-    if (planner == "stream") return one_op();
+    if (planner == "stream" || planner == "blend") return one_op();
     if (planner == "sft") return segments();
     // With checkpoints, a pass is a layer; without, the backward of all layers is one, which makes forward again.
     for (const char* name : {"overl-h", "2ps-h"})

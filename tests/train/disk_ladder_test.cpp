@@ -109,7 +109,8 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
             prepared = ladder.prepare_by(planner.name, less);
           } catch (const BudgetError& error) {
             // What the host updates takes the weight, its gradient and its momentum at once; tiles hold there what they add up.
-            const bool updates = planner.name == "zero-offload" || planner.name == "fairscale" || planner.name == "stream";
+            const bool updates = planner.name == "zero-offload" || planner.name == "fairscale" || planner.name == "stream" ||
+                                 planner.name == "blend";
             EXPECT_EQ(error.refusal().tier, Tier::host) << what;
             EXPECT_GT(error.refusal().missing(), 0) << what;
             EXPECT_TRUE(planner.name == "2ps-h" || (updates && less.host < 3 * largest + 2 * kCanaryBytes))
@@ -127,8 +128,8 @@ TEST(DiskLadder, TrainsAsKeepDoes) {
             const bool to_rounding = rounds(ladder.graph(), prepared->plan);
             expect_same(ladder.train(*std::move(prepared)), expected, to_rounding ? &rounding : nullptr, what);
           }
-          // Not even as much disk as that. `stream` makes again what has no place to wait.
-          if (!disk || planner.name == "stream") continue;
+          // Not even as much disk as that. `stream` and `blend` make again what has no place to wait.
+          if (!disk || planner.name == "stream" || planner.name == "blend") continue;
           less.disk = 1;
           EXPECT_THROW(ladder.prepare_by(planner.name, less), BudgetError) << what;
         }

@@ -111,7 +111,8 @@ TEST(Stream, TrainsRandomNetworksAsKeepDoes) {
   Device apart = cpu;  // a device beside the host, whose link is the slower of the two
   apart.link_out = apart.link_in = cpu.link_out / 10;
   apart.host_bandwidth = 1e11;
-  int trained = 0, tight = 0, by_rows = 0;
+  std::map<std::string, int> trained, tight;
+  int by_rows = 0;
   for (int network = 0; network < 8; ++network) {
     const std::string text = random_network(random);
     const Optimizer optimizer = network % 3 == 0 ? Optimizer::sgd : Optimizer::adamw;
@@ -123,29 +124,32 @@ TEST(Stream, TrainsRandomNetworksAsKeepDoes) {
     Prepared keep = of.prepare_by("keep", kind, {}).take();
     const std::int64_t whole = keep.program.peak_bytes.device;
     const Trained expected = of.train("keep", {}, std::move(keep), parts);
-    for (const bool disk : {false, true})
-      for (const int percent : {70, 50, 35, 25, 18}) {
-        Budgets budgets{.device = whole * percent / 100};
-        // What goes from a device of its own to disk passes through host memory.
-        if (disk) budgets.host = network < 4 ? 0 : whole / 4, budgets.disk = kNoLimit;
-        const std::string what = fmt::format("{}in {} %{}", text, percent, disk ? ", disk" : "");
-        Planned<Prepared> prepared = of.prepare_by("stream", kind, budgets);
-        if (!prepared) {
-          EXPECT_GT(prepared.refusal().missing(), 0) << what;
-          EXPECT_LE(percent, 35) << what << ": " << BudgetError(prepared.refusal()).what();
-          continue;
+    for (const std::string planner : {"stream", "blend"})
+      for (const bool disk : {false, true})
+        for (const int percent : {70, 50, 35, 25, 18}) {
+          Budgets budgets{.device = whole * percent / 100};
+          // What goes from a device of its own to disk passes through host memory.
+          if (disk) budgets.host = network < 4 ? 0 : whole / 4, budgets.disk = kNoLimit;
+          const std::string what = fmt::format("{} of {}in {} %{}", planner, text, percent, disk ? ", disk" : "");
+          Planned<Prepared> prepared = of.prepare_by(planner, kind, budgets);
+          if (!prepared) {
+            EXPECT_GT(prepared.refusal().missing(), 0) << what;
+            EXPECT_LE(percent, 35) << what << ": " << BudgetError(prepared.refusal()).what();
+            continue;
+          }
+          EXPECT_LE(prepared->program.peak_bytes.device, budgets.device) << what;
+          // Updates that go row by row sum nothing.
+          EXPECT_FALSE(rounds(of.graph(kind), prepared->plan)) << what;
+          by_rows += !prepared->plan.passes.empty();
+          EXPECT_EQ(of.train(planner, budgets, *std::move(prepared), parts), expected) << what;
+          ++trained[planner];
+          tight[planner] += percent <= 25;
         }
-        EXPECT_LE(prepared->program.peak_bytes.device, budgets.device) << what;
-        // Updates that go row by row sum nothing.
-        EXPECT_FALSE(rounds(of.graph(kind), prepared->plan)) << what;
-        by_rows += !prepared->plan.passes.empty();
-        EXPECT_EQ(of.train("stream", budgets, *std::move(prepared), parts), expected) << what;
-        ++trained;
-        tight += percent <= 25;
-      }
   }
-  EXPECT_GE(trained, 48);
-  EXPECT_GE(tight, 8);
+  for (const std::string planner : {"stream", "blend"}) {
+    EXPECT_GE(trained[planner], 48) << planner;
+    EXPECT_GE(tight[planner], 8) << planner;
+  }
   EXPECT_GE(by_rows, 4);
 }
 
@@ -191,7 +195,8 @@ TEST(Stream, LogitsPieceByPiece) {
   EXPECT_GE(in_pieces, 2);
 }
 
-// A weight that is larger than the memory is on the device in rows or columns only: its gradient and its update with it.
+// A weight that is larger than the memory is on the device in rows or columns only: its gradient and its update with it. The same
+// op makes the gradient of a bias, which is updated by itself.
 TEST(Stream, AWeightLargerThanTheMemory) {
   register_ops();
   Network of(R"(graph wide
@@ -200,11 +205,12 @@ input labels i32[4]
 param first f32[64, 512] init=normal:0.1
 param wide f32[2048, 64] init=normal:0.1
 param high f32[512, 2048] init=normal:0.1
+param lift f32[512] init=normal:0.1
 param last f32[10, 512] init=normal:0.1
 one: a = linear(x, first)
 two: b = linear(a, wide)
 relu: c = relu(b)
-three: d = linear(c, high)
+three: d = linear(c, high, lift)
 four: logits = linear(d, last)
 loss: loss = softmax_cross_entropy(logits, labels)
 output loss

@@ -126,6 +126,11 @@ Planned<Plan> plan_two_ps_h(const PlanRequest& request);
 Planned<Plan> plan_remake(const PlanRequest& request);
 std::vector<PlannerOption> remake_options();
 
+// What `remake` and `stream` do, together: sequences in which results are made again within limits above the memory, and what
+// exceeds it waits in a lower tier; persistent values as in `stream`. How far above, and which persistent values stay, is searched.
+Planned<Plan> plan_blend(const PlanRequest& request);
+std::vector<PlannerOption> blend_options();
+
 // plan_vdnn_all() by the name of another planner.
 Planned<Plan> plan_all_away(const PlanRequest& request, std::string_view planner);
 

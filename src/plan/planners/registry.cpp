@@ -30,6 +30,8 @@ const std::vector<Planner>& planners() {
        "TSPLIT", plan_tsplit, tsplit_options()},
       {"stream", "weights, optimizer state and activations come while they are used, as time and link allow; the host updates too",
        kOurs, plan_stream, stream_options()},
+      {"blend", "values are held, made again or leave, and weights stay or come: how much of each is searched together", kOurs,
+       plan_blend, blend_options()},
       {"sft", "values too large for the memory exist in tiles only, between smaller ones that are stored", "SFT", plan_sft,
        sft_options(), true},
       {"overl", "the first layers run in rows or samples; rows that two tiles need are computed by both", "LR-CNN", plan_overl,
