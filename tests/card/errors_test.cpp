@@ -19,10 +19,16 @@ const std::string kTrain = "train --batch 2 " + kNet;
 
 class CardErrors : public Cli {
  protected:
+  // Where what is measured of the card is kept from one command to the next.
+  static std::string cache() {
+    return (std::filesystem::temp_directory_path() / fmt::format("outsize_stand_in_{}", ::getpid())).string();
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(cache()); }
   // The command with such a card.
   Result on(const std::string& card, const std::string& arguments) const {
-    const std::string command = fmt::format(
-        "cd '{}' && OUTSIZE_STAND_IN='{}' timeout 200 '" OUTSIZE_STAND_IN "' {} >stdout 2>stderr", path(""), card, arguments);
+    const std::string command =
+        fmt::format("cd '{}' && XDG_CACHE_HOME='{}' OUTSIZE_STAND_IN='{}' timeout 200 '" OUTSIZE_STAND_IN "' {} >stdout 2>stderr",
+                    path(""), cache(), card, arguments);
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), text("stdout"), text("stderr")};
   }
@@ -63,8 +69,8 @@ TEST_F(CardErrors, ADriverThatIsTooOld) {
 
 TEST_F(CardErrors, MemoryThatOthersHold) {
   // 1 MiB is left.
-  expect_error("memory=2147483648,others=1622147072", "train --batch 16 " + kNet + "--backend cuda --memory 64MiB --steps 1 --planner keep",
-               "of the card's memory: ");
+  expect_error("memory=1073741824,others=548405248",
+               "train --batch 16 " + kNet + "--backend cuda --memory 64MiB --steps 1 --planner keep", "of the card's memory: ");
   EXPECT_NE(text("stderr").find("; give a smaller --memory, or end what else uses it"), std::string::npos);
 }
 
@@ -76,10 +82,10 @@ TEST_F(CardErrors, HostMemoryThatCannotBePinned) {
 
 // What is free is what a run takes that is not told how much: with room left for the driver's own.
 TEST_F(CardErrors, WithoutABudgetARunTakesWhatIsFree) {
-  const Result result = on("memory=2147483648", kTrain + "--backend cuda --steps 1 --json");
+  const Result result = on("memory=1073741824", kTrain + "--backend cuda --steps 1 --json");
   ASSERT_EQ(result.status, 0) << result.err;
   const Json object = Json::parse(result.out);
-  EXPECT_EQ(object["budget_bytes"].get<std::int64_t>(), 2147483648 - (std::int64_t{500} << 20) - (std::int64_t{192} << 20));
+  EXPECT_EQ(object["budget_bytes"].get<std::int64_t>(), 1073741824 - (std::int64_t{500} << 20) - (std::int64_t{192} << 20));
   // The driver's own, and what is left of a page behind the arena.
   EXPECT_GE(object["device_outside_bytes"].get<std::int64_t>(), std::int64_t{500} << 20);
   EXPECT_LE(object["device_outside_bytes"].get<std::int64_t>(), std::int64_t{502} << 20);
@@ -89,7 +95,7 @@ TEST_F(CardErrors, WithoutABudgetARunTakesWhatIsFree) {
 TEST_F(CardErrors, ACardThatFallsOff) {
   for (const std::string planner :
        {"--planner keep", "--planner vdnn-all --host-memory 64MiB", "--planner 2ps-h:rows=4,stream=all --host-memory 64MiB",
-        "--planner vdnn-all --host-memory 256KiB --spill ."}) {
+        "--planner vdnn-all --host-memory 16KiB --spill ."}) {
     const std::string steps = kTrain + "--backend cuda --memory 64MiB --precision f32 --lr 0.001 --steps 6 --json " + planner;
     const Result whole = on("", steps);
     ASSERT_EQ(whole.status, 0) << whole.err;
@@ -106,8 +112,10 @@ TEST_F(CardErrors, ACardThatFallsOff) {
 }
 
 TEST_F(CardErrors, SelfcheckAndDevices) {
-  const Result check = on("seed=5", "selfcheck --json");
-  EXPECT_EQ(check.status, 0) << check.out << check.err;
+  // How fast a link is that is acted too says nothing.
+  const Json check = Json::parse(on("seed=5", "selfcheck --json").out);
+  ASSERT_EQ(check["parts"].size(), 8U);
+  for (const Json& part : check["parts"]) EXPECT_TRUE(part["well"] || part["name"] == "link") << part;
   const Json devices = Json::parse(on("", "devices --json").out);
   EXPECT_EQ(devices["machine"]["card"]["name"], "stand-in card");
   EXPECT_GT(devices["machine"]["card"]["link_out"].get<double>(), 0);
@@ -116,7 +124,7 @@ TEST_F(CardErrors, SelfcheckAndDevices) {
 // Streams that pause at random give one hash: whatever waits for something does wait.
 TEST_F(CardErrors, NoRace) {
   for (const std::string plan : {"--planner vdnn-all --host-memory 64MiB", "--planner 2ps-h:rows=4,stream=all --host-memory 64MiB",
-                                 "--planner vdnn-all --host-memory 256KiB --spill ."}) {
+                                 "--planner vdnn-all --host-memory 16KiB --spill ."}) {
     std::set<std::string> hashes;
     for (int seed = 1; seed <= 5; ++seed) {
       const Result result = on("seed=" + std::to_string(seed), kTrain + "--backend cuda --memory 64MiB --steps 2 --json " + plan);

@@ -27,7 +27,7 @@ namespace {
 struct Settings {
   std::int64_t cards = 1;
   std::int64_t driver = 13000;
-  std::int64_t memory = std::int64_t{16} << 30;
+  std::int64_t memory = std::int64_t{768} << 20;
   std::int64_t others = 0;
   std::int64_t pinnable = std::int64_t{1} << 40;
   std::int64_t fails_at = -1;
