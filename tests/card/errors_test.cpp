@@ -121,6 +121,16 @@ TEST_F(CardErrors, SelfcheckAndDevices) {
   EXPECT_GT(devices["machine"]["card"]["link_out"].get<double>(), 0);
 }
 
+// Rows may be further apart than one copy of the driver takes: 2 GiB on cards.
+TEST_F(CardErrors, CopiesOfRowsThatAreFarApart) {
+  const std::string command =
+      kTrain + "--backend cuda --memory 64MiB --steps 2 --json --planner 2ps-h:rows=4,stream=all --host-memory 64MiB";
+  const Result near = on("", command), far = on("pitch=512", command);
+  ASSERT_EQ(near.status, 0) << near.err;
+  ASSERT_EQ(far.status, 0) << far.err;
+  EXPECT_EQ(Json::parse(far.out)["params_sha256"], Json::parse(near.out)["params_sha256"]);
+}
+
 // Streams that pause at random give one hash: whatever waits for something does wait.
 TEST_F(CardErrors, NoRace) {
   for (const std::string plan : {"--planner vdnn-all --host-memory 64MiB", "--planner 2ps-h:rows=4,stream=all --host-memory 64MiB",

@@ -15,6 +15,7 @@
 //   pinnable=BYTES     of the host's memory that may be pinned
 //   fails_at=N         the card is gone from the Nth work on that is put into a stream
 //   report=1           at its end the program says on standard error how much work that was
+//   pitch=BYTES        between rows that one copy takes
 //   seed=N             streams pause at random before their work, in another way for each N; 0: they do not
 namespace outsize::stand_in {
 

@@ -33,14 +33,15 @@ struct Settings {
   std::int64_t fails_at = -1;
   std::int64_t seed = 0;
   std::int64_t report = 0;
+  std::int64_t pitch = 2147483647;
 };
 
 Settings read_settings() {
   Settings settings;
-  const std::map<std::string, std::int64_t*> known{{"cards", &settings.cards},       {"driver", &settings.driver},
-                                                   {"memory", &settings.memory},     {"others", &settings.others},
-                                                   {"pinnable", &settings.pinnable}, {"fails_at", &settings.fails_at},
-                                                   {"seed", &settings.seed},         {"report", &settings.report}};
+  const std::map<std::string, std::int64_t*> known{
+      {"cards", &settings.cards},   {"driver", &settings.driver},     {"memory", &settings.memory},
+      {"others", &settings.others}, {"pinnable", &settings.pinnable}, {"fails_at", &settings.fails_at},
+      {"seed", &settings.seed},     {"report", &settings.report},     {"pitch", &settings.pitch}};
   const char* const given = std::getenv("OUTSIZE_STAND_IN");
   std::string text = given ? given : "";
   while (!text.empty()) {
@@ -64,7 +65,6 @@ const Settings& settings() {
 
 // What the driver takes for itself.
 constexpr std::int64_t kContext = std::int64_t{500} << 20;
-constexpr std::size_t kMostPitch = 2147483647;
 constexpr std::int64_t kPage = std::int64_t{2} << 20;
 
 class Stream;
@@ -250,6 +250,7 @@ namespace {
 
 using namespace outsize::stand_in;
 
+std::size_t most_pitch() { return static_cast<std::size_t>(settings().pitch); }
 std::byte* bytes_of(void* memory) { return static_cast<std::byte*>(memory); }
 const std::byte* bytes_of(const void* memory) { return static_cast<const std::byte*>(memory); }
 
@@ -310,7 +311,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   properties->multiProcessorCount = 4;
   properties->asyncEngineCount = 2;
   properties->l2CacheSize = 1 << 20;
-  properties->memPitch = kMostPitch;
+  properties->memPitch = static_cast<std::size_t>(settings().pitch);
   return state();
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -457,7 +458,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t size, cudaMe
 }
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch, std::size_t width,
                               std::size_t height, cudaMemcpyKind, cudaStream_t stream) {
-  if (to_pitch < width || from_pitch < width || to_pitch > kMostPitch || from_pitch > kMostPitch)
+  if (to_pitch < width || from_pitch < width || to_pitch > most_pitch() || from_pitch > most_pitch())
     return fail(cudaErrorInvalidPitchValue);
   const auto spanned = [&](std::size_t pitch) { return static_cast<std::int64_t>(pitch * (height - 1) + width); };
   count_copy(from, to, spanned(on_card(from) ? to_pitch : from_pitch));
@@ -469,7 +470,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from, 
 }
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* box, cudaStream_t stream) {
   for (const cudaPitchedPtr* side : {&box->srcPtr, &box->dstPtr}) {
-    if (side->pitch < box->extent.width || side->pitch > kMostPitch) return fail(cudaErrorInvalidPitchValue);
+    if (side->pitch < box->extent.width || side->pitch > most_pitch()) return fail(cudaErrorInvalidPitchValue);
     if (side->ysize < box->extent.height) return fail(cudaErrorInvalidValue);
   }
   const cudaMemcpy3DParms copied = *box;
