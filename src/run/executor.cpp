@@ -321,6 +321,7 @@ void Executor::Impl::execute_checked(PreparedInstruction& made) {
   const std::byte* const to = made.writes[0].memory;
   check->before(*made.instruction, made.plan, from, to);
   execute(made);
+  if (queues) queues->finish();  // what it wrote is looked at
   check->after(*made.instruction, made.plan, from, to);
 }
 

@@ -121,6 +121,17 @@ TEST_F(CardErrors, SelfcheckAndDevices) {
   EXPECT_GT(devices["machine"]["card"]["link_out"].get<double>(), 0);
 }
 
+// What comes back from lower tiers is compared with what went there, though the card is still at it when a call returns.
+TEST_F(CardErrors, SpilledValuesAreChecked) {
+  for (const std::string plan : {"--planner vdnn-all --host-memory 64MiB", "--planner 2ps-h:rows=4,stream=all --host-memory 64MiB",
+                                 "--planner vdnn-all --host-memory 16KiB --spill ."}) {
+    const std::string command = kTrain + "--backend cuda --memory 64MiB --steps 2 --json " + plan;
+    const Result checked = on("seed=3", command + " --check-spill");
+    ASSERT_EQ(checked.status, 0) << checked.err;
+    EXPECT_EQ(Json::parse(checked.out)["params_sha256"], Json::parse(on("", command).out)["params_sha256"]) << plan;
+  }
+}
+
 // Rows may be further apart than one copy of the driver takes: 2 GiB on cards.
 TEST_F(CardErrors, CopiesOfRowsThatAreFarApart) {
   const std::string command =
