@@ -447,7 +447,10 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t size, cudaStream_t stream) {
-  if (!on_card(memory)) return fail(cudaErrorInvalidValue);
+  if (!on_card(memory)) {
+    const std::lock_guard lock(card().mutex);
+    if (!card().is_pinned(bytes_of(memory), static_cast<std::int64_t>(size))) return fail(cudaErrorInvalidValue);
+  }
   put(stream, [=] { std::memset(real(bytes_of(memory)), value, size); });
   return state();
 }
