@@ -129,7 +129,8 @@ INSTANTIATE_TEST_SUITE_P(Plans, Kinds,
                          testing::Values(Kind{"keep", "keep", "", false}, Kind{"recompute", "checkpoint:segments=4", "", false},
                                          Kind{"swap", "vdnn-all", "64MiB", false},
                                          Kind{"tiles", "2ps-h:rows=4,stream=all", "64MiB", false},
-                                         Kind{"disk", "vdnn-all", "16KiB", true}),
+                                         Kind{"disk", "vdnn-all", "16KiB", true},
+                                         Kind{"updates_on_the_host", "fairscale", "64MiB", false}),
                          [](const auto& test) { return test.param.name; });
 
 // Kernels, copies and lanes are timed by events: what is not measured is estimated.
