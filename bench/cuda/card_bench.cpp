@@ -1,5 +1,5 @@
 // What single kernels take on the card that is here, in TF32: card_bench [PART…]   (attention, fused, products, stems, depthwise,
-// maps)
+// maps, rows)
 //
 // A line a kernel: milliseconds, TFLOP/s by the op's own cost, and the bytes of that cost as a share of what a copy within the card
 // moves, measured in the same run. Where there is a choice (bytes of scores, a block program or cuDNN, aligned rows or the product
@@ -276,12 +276,27 @@ void maps() {
              {"layer_norm", "layer_norm_grad"});
 }
 
+// What is bound by memory and small, narrow or long: shown beside large maps, with no bar.
+void rows() {
+  time_graph("rows of 50257, 4096 of them", "input x f32[4096, 50257]\nsoft: y = softmax(x)", {"softmax", "softmax_grad"});
+  for (const char* map : {"f32[256, 2048, 7, 7]", "f32[256, 3, 224, 224]"})
+    time_graph(map,
+               fmt::format("input x {0}\nparam gamma f32[{1}]\nparam beta f32[{1}]\nstats: stats = batch_norm_stats(x)\n"
+                           "finalize: moments = batch_norm_finalize(stats)\napply: y = batch_norm_apply(x, moments, gamma, beta)",
+                           map, std::string_view(map).starts_with("f32[256, 3,") ? 3 : 2048),
+               {"batch_norm_stats", "batch_norm_apply", "batch_norm_grad_stats", "batch_norm_grad_apply"});
+  time_graph("256 x 64 x 112 x 112",
+             "input x f32[256, 64, 112, 112]\npool: y = max_pool(x) kernel=[3, 3] stride=[2, 2] padding=[1, 1, 1, 1]",
+             {"max_pool", "max_pool_grad"});
+}
+
 int run(const std::set<std::string>& parts) {
   int cards = 0;
   if (cudaGetDeviceCount(&cards) != cudaSuccess || cards == 0) user_error("there is no CUDA device");
   register_ops();
-  const std::pair<std::string, void (*)()> all[] = {{"attention", attention}, {"fused", fused},         {"products", products},
-                                                    {"stems", stems},         {"depthwise", depthwise}, {"maps", maps}};
+  const std::pair<std::string, void (*)()> all[] = {
+      {"attention", attention}, {"fused", fused}, {"products", products}, {"stems", stems},
+      {"depthwise", depthwise}, {"maps", maps},   {"rows", rows}};
   for (const auto& [name, part] : all) {
     if (!parts.empty() && !parts.contains(name)) continue;
     fmt::print("-- {}\n", name);

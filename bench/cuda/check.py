@@ -1,8 +1,11 @@
 """Training steps on the card beside each other: the zoo beside the cpu, planners and budgets beside `keep`, one plan again and again."""
 import json
+import re
+import shlex
+import sys
 
-from cells import PROCESSES, TINY, apart, exact, gib, median, program, refused, run, train
-from speed import graph_file
+from cells import BACKEND, HERE, PROCESSES, TINY, apart, exact, gib, median, program, refused, run, train
+from speed import graph_file, have_torch
 
 TINY_NET = "resnet18 --batch 4 --image 64 --width 0.1"
 MODELS = ("mlp --batch 8", "resnet18 --batch 8", "resnet50 --batch 4", "vgg16 --batch 2", "densenet121 --batch 4", "inception_v3 --batch 4",
@@ -10,8 +13,62 @@ MODELS = ("mlp --batch 8", "resnet18 --batch 8", "resnet50 --batch 4", "vgg16 --
           "bert-base --batch 2 --seq 128 --dropout 0.1", "gpt2 --batch 2 --seq 128", "transformer --batch 4 --seq 32")
 
 
+# Every model of the zoo as tests/torch has it beside PyTorch: small, three steps, with data sets in which rounding flips no relu where
+# such a one is known. GPT-2 large and XL are gpt2 with more layers.
+IMAGES = ("mlp --batch 4 --image 8 --width 0.1", "slide-s --image 64 --width 0.5", "darknet19 --batch 4 --image 96 --width 0.125 --seed 7",
+          "unet2d --batch 1 --image 32 --width 0.0625 --classes 3 --seed 7", "unet3d --batch 1 --image 16x24x8 --width 0.125 --classes 3 --seed 7",
+          "vit-b16 --image 48 --width 0.0834", "convnext-tiny --image 64 --width 0.125",
+          "resnet1001 --batch 2 --image 16 --norms shifted", "inception_v3 --batch 4 --image 299 --norms shifted",
+          "inception_v4 --batch 4 --image 160 --width 0.0625 --norms shifted --seed 20")
+BESIDE_TORCH = (
+    *IMAGES,
+    *(f"vgg{depth}-features --batch 1 --image 64" for depth in (11, 13, 16, 19)), *(f"vgg{depth} --batch 2 --image 64" for depth in (11, 13, 16, 19)),
+    *(f"vgg{depth}_bn --batch 2 --image 32 --norms shifted --seed {seed}" for depth, seed in ((11, 6), (13, 9), (16, 7), (19, 5))),
+    "resnet18 --batch 4 --image 64 --norms shifted --seed 8", "resnet50 --batch 2 --image 64 --norms shifted --seed 14",
+    *(f"{name} --batch 2 --image 64" for name in ("resnet34", "resnet101", "resnet152", "wide_resnet50_2")),
+    *(f"densenet{depth} --batch 2 --image 64 --width 0.25" for depth in (121, 161, 169, 201)),
+    "bert-base --seq 12 --classes 50 --width 0.0834", "bert-large --seq 12 --classes 50 --width 0.0625",
+    "gpt2 --seq 12 --classes 50 --width 0.0834", "gpt2-medium --seq 12 --classes 50 --width 0.0625",
+    "transformer --seq 9 --classes 50 --width 0.125")
+TINY_BESIDE_TORCH = ("mlp --batch 4 --image 8 --width 0.1", "gpt2 --seq 6 --classes 50 --width 0.0834")
+
+
+def beside_torch(stage):
+    """Updates, statistics, gradients and losses of three steps in strict f32 beside the PyTorch that is here in f64: within 1e-4, or twice
+    what PyTorch's own f32 is off (tests/torch/compare.py). Returns how many agree."""
+    compare = (HERE / "torch" if (HERE / "torch").is_dir() else HERE.parent.parent / "tests" / "torch") / "compare.py"
+
+    def one(model):
+        words = [sys.executable, str(compare), *model.split(), "--deep", "--outsize", shlex.join(program("outsize")), "--", "--backend", BACKEND]
+
+        def measure(seconds):
+            done = run(words, seconds, 240)
+            updates = re.search(r"3 steps: updates +(\S+)", done["output"])
+            found = {"status": done["status"], "seconds": done["seconds"], "updates": float(updates[1]) if updates else None,
+                     "said": re.findall(r"FAILED.*", done["output"])[:4]}
+            if done["status"] not in (0, 1) or (done["status"] == 1 and not updates):
+                found["error"] = (done["output"] + done["errors"]).strip()[-300:]
+            if done.get("cut off"):
+                found["cut off"] = True
+            return found
+
+        return "beside PyTorch: " + model, measure
+
+    models = TINY_BESIDE_TORCH if TINY else BESIDE_TORCH
+    agree = 0
+    for model, found in zip(models, stage.cells([one(model) for model in models], 6)):
+        if found is None:
+            continue
+        well = found["status"] == 0
+        agree += well
+        stage.expect(well, f"{model}: not as PyTorch")
+        stage.say(f"{model:64s} " + (found["error"] if "error" in found else f"updates of three steps {found['updates']:.1e} from PyTorch's f64")
+                  + ("" if well else "  NOT WELL " + "; ".join(found["said"])))
+    return f"{agree} of {len(models)} as PyTorch"
+
+
 def zoo(stage):
-    """Three steps of each model in strict f32 on the card and on cpu, and in the card's own precision."""
+    """Three steps of each model in strict f32 on the card and on cpu, and in the card's own precision; then beside PyTorch."""
     models = ("mlp --batch 2 --image 16", TINY_NET) if TINY else MODELS
 
     def both(model):
@@ -44,7 +101,9 @@ def zoo(stage):
         stage.say(f"{model:44s} first loss {first:.1e}, three {three:.1e} apart from cpu"
                   + (f"; tf32 {apart(found['tf32']['losses'], cpu['losses']):.1e}" if "tf32" in found else "")
                   + f"; peak {gib(card['measured_peak_bytes'])} {'as' if exact(card) else 'NOT as'} predicted")
-    return f"{len(models)} models"
+    if TINY and not have_torch():
+        return f"{len(models)} models"
+    return f"{len(models)} models; {beside_torch(stage)}"
 
 
 LADDER = ("resnet50 --batch 32", "densenet121 --batch 16", "vgg16 --batch 16", "inception_v3 --batch 16", "unet3d --batch 1 --image 64",

@@ -175,12 +175,29 @@ def kernels(stage):
     """Single kernels of a training step in TF32, as shares of what the card does (bench/cuda/card_bench.cpp)."""
     if TINY:
         return "only on a card"
-    found = stage.cell("all", lambda seconds: run(program("card_bench"), seconds, 150), 10)
+    found = stage.cell("all", lambda seconds: run(program("card_bench"), seconds, 200), 10)
     if found:
         stage.expect(found["status"] == 0, "card_bench failed")
         stage.results.note("kernels.txt", "kernels by themselves", found["output"] + found["errors"][-500:])
-        stage.say((found["output"] or found["errors"]).strip().splitlines()[-1])
+        return shares(stage, found["output"])
     return ""
+
+
+def shares(stage, output):
+    """What own kernels have of the card's copy rate: at least 85 % on large maps; what else is memory's is shown beside."""
+    below = many = 0
+    for part, body in re.findall(r"^-- (\S+)\n((?:(?!-- ).*\n?)*)", output, re.M):
+        for what, share in re.findall(r"^(.{44}).*?(\d+) % of copy", body, re.M):
+            if part not in ("maps", "rows"):
+                continue
+            large = part == "maps"
+            many += large
+            below += large and int(share) < 85
+            stage.say(f"{what} {share:>4s} % of copy" + (" BELOW 85" if large and int(share) < 85 else ""))
+            if large:
+                stage.expect(int(share) >= 85, f"{what.strip()}: {share} % of copy")
+    stage.expect(many > 0, "no map was timed")
+    return f"{many - below} of {many} kernels at 85 % of copy or above"
 
 
 def selfcheck(stage):

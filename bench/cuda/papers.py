@@ -8,6 +8,7 @@ import shlex
 import sys
 
 from cells import HERE, TINY, BACKEND, exact, gib, median, program, refused, run, train
+from speed import have_torch, peer
 
 BENCH = HERE if (HERE / "papers").is_dir() else HERE.parent
 sys.path[:0] = [str(BENCH), str(BENCH / "papers")]
@@ -153,6 +154,35 @@ def edges(stage, paper, errors):
     return reached
 
 
+# PyTorch's side: of each paper the networks that torchvision has: what torch_peer.py is asked for, and the memory. It searches for the
+# largest that fits downwards from there.
+TORCH = {
+    "SFT": [("VGG-16", "vgg16-features 1 20480 largest=size by=128", 11)],
+    "TFLMS": [("resnet50 224", "resnet50 1024 224 largest=batch by=16", 16)],
+    "LR-CNN": [(f"{label}, {what}", f"{model} {size} largest={varied} by={step}", int(memory.removesuffix("GiB")))
+               for _, memory in lrcnn.DEVICES.values() for label, model in (("VGG-16", "vgg16"), ("ResNet-50", "resnet50"))
+               for what, size, varied, step in (("batch", "4096 224", "batch", 8), ("image, batch 8", "8 8192", "size", 64))],
+    "TSPLIT": [(label, f"{model} 2048 224 largest=batch by=8", 24) for label, model in (("VGG-16", "vgg16"), ("ResNet-50", "resnet50"))],
+}
+
+
+def beside_torch(stage, paper):
+    """The largest that PyTorch trains in the same memory, as it is and with checkpoints of blocks."""
+    if TINY and (not have_torch() or paper != "SFT"):
+        return
+    for label, words, memory in TORCH[paper]:
+        for means in ("plain", "checkpoint"):
+            asked = "vgg16-features 1 64" if TINY else words
+            found = stage.cell(f"{paper}: {label}, {memory} GiB, PyTorch {means}", lambda seconds: peer(
+                [*asked.split(), f"cap={memory}", f"means={means}"], seconds, 200), 20)
+            if found is None:
+                continue
+            seen = found["error"][:140] if "seconds" not in found else (
+                f"batch {found['batch']}, size {found['size']}: {1e3 * found['seconds']:.1f} ms, {found['batch'] / found['seconds']:.1f} samples/s, "
+                f"{gib(found['bytes'])}")
+            stage.say(f"{label:24s} {memory} GiB PyTorch {means:10s} {seen}")
+
+
 def largest_of_base(stage, model):
     for edge in of_tsplit():
         if edge.label == model and edge.column == "Base":
@@ -238,6 +268,7 @@ def papers(stage):
     for paper in EDGES:
         stage.say(f"-- {paper}")
         reached += edges(stage, paper, errors)
+        beside_torch(stage, paper)
         if paper == "TSPLIT":
             throughput(stage, errors)
     stage.say("-- offloading")

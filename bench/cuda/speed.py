@@ -1,6 +1,7 @@
 """Speed on the card: in memory beside PyTorch, and under budgets beside memory."""
 import concurrent.futures
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -60,6 +61,10 @@ MEMORY = (
 
 def rate(seconds, units, unit):
     return f"{1e9 * seconds / units:6.2f} ns/{unit}" if units > 1e5 else f"{units / seconds:6.0f} {unit}s/s"
+
+
+def have_torch():
+    return importlib.util.find_spec("torch") is not None
 
 
 def peer_environment():
@@ -239,9 +244,10 @@ class Budget:
     unit: str
     most: float        # times the time a unit in memory
     ways: tuple        # what is tried, in this order; the best counts
-    peer: str          # what PyTorch does under the same cap (measured earlier: docs/cuda.md)
+    peer: str          # what PyTorch did under the same cap when it was measured first
     tiny: tuple        # (memory, units, work, units, ways) for a backend that stands in
     steps: int = 3
+    asked: tuple = ()  # of PyTorch: model, batch, size, what is made smaller until it fits, in which steps; GiB; the same small
 
 
 # Ways in the order in which the described card is predicted to be fastest; each is planned within 4 s.
@@ -251,22 +257,26 @@ BUDGET = (
            ("--planner overl-h", "--planner sft", "--planner 2ps-h"),
            "2560 x 2560 at the most under 11 GiB, at 8.85 ns/px compiled",
            ("vgg16-features --batch 1 --image 32 --width 0.1", 32**2,
-            "vgg16-features --batch 1 --image 64 --width 0.1 --memory 80% --host-memory 1GiB", 64**2, ("--planner overl-h",))),
+            "vgg16-features --batch 1 --image 64 --width 0.1 --memory 80% --host-memory 1GiB", 64**2, ("--planner overl-h",)),
+           asked=("vgg16-features 1 20480 largest=size by=128", 11, "vgg16-features 1 64")),
     Budget("resnet50 1024, 24 GiB", "resnet50 --batch 256", 256, "resnet50 --batch 1024 --memory 24GiB --host-memory 40GiB", 1024, "image",
            1 / 0.85, ("--planner tsplit", "--planner checkpoint", "--planner 2ps-h"),
            "batch 768 at the most under 24 GiB, 2401 images/s with checkpoints; compiled 384 at 3335",
            ("resnet50 --batch 2 --image 64 --width 0.125", 2, "resnet50 --batch 4 --image 64 --width 0.125 --memory 80% --host-memory 1GiB", 4,
-            ("--planner tsplit",))),
+            ("--planner tsplit",)),
+           asked=("resnet50 1024 224 largest=batch by=32", 24, "resnet18 2 32")),
     Budget("volume 512, 24 GiB", graph_file(192), 192**3, f"{graph_file(512)} --memory 24GiB --host-memory 100GiB", 512**3, "voxel", 1.5,
            ("--planner 2ps-h", "--planner overl-h", "--planner sft"),
            "224 at the most under 24 GiB, 256 with checkpoints at 21.2 ns/voxel",
-           (graph_file(8, 8), 8**3, f"{graph_file(16, 8)} --memory 60% --host-memory 1GiB", 16**3, ("--planner 2ps-h",)), steps=2),
+           (graph_file(8, 8), 8**3, f"{graph_file(16, 8)} --memory 60% --host-memory 1GiB", 16**3, ("--planner 2ps-h",)), steps=2,
+           asked=("volume 1 512 largest=size by=32", 24, "volume 1 16 width=0.25")),
     Budget("bert-large 64x512, 24 GiB", "bert-large --batch 32 --seq 512 --dropout 0", 32,
            "bert-large --batch 64 --seq 512 --dropout 0 --memory 24GiB --host-memory 60GiB", 64, "sequence", 1 / 0.85,
            ("--planner tsplit", "--planner 2ps-h", "--planner checkpoint"),
            "batch 16 at the most under 24 GiB, 64 with checkpoints at 94 sequences/s",
            ("bert-base --batch 1 --seq 64 --width 0.084 --classes 50 --dropout 0", 1,
-            "bert-base --batch 4 --seq 64 --width 0.084 --classes 50 --dropout 0 --memory 80% --host-memory 1GiB", 4, ("--planner checkpoint",))),
+            "bert-base --batch 4 --seq 64 --width 0.084 --classes 50 --dropout 0 --memory 80% --host-memory 1GiB", 4, ("--planner checkpoint",)),
+           asked=("bert-large 64 512 largest=batch by=8", 24, "")),
     # Its pixels are made as they are read, window by window: nothing holds the image's 112 GiB.
     Budget("slide-s 100000, 4 GiB", "", 0,
            "slide-s --batch 1 --image 100000 --data generated:slides:size=100000x100000,count=1 --memory 4GiB --host-memory 20GiB", 1e10, "px", 0,
@@ -274,6 +284,32 @@ BUDGET = (
            ("", 0, "slide-s --batch 1 --image 256 --data generated:slides:size=256x256,count=1 --memory 20MiB --host-memory 1GiB", 256**2,
             ("--planner sft",)), steps=1),
 )
+
+
+# PyTorch's own means against a lack of memory.
+MEANS = ("plain", "compiled", "checkpoint", "save_on_cpu", "budget")
+
+
+def say_means(stage, it):
+    """What PyTorch does under the same cap, by each of its means; the largest where what is asked for does not fit."""
+    if not it.asked or (TINY and not it.asked[2]):
+        stage.say(f"{it.name}: PyTorch: {it.peer}")
+        return
+    words, cap, tiny = it.asked
+    asked = (tiny if TINY else words).split()
+    for means in MEANS:
+        if TINY and means in ("compiled", "budget"):
+            continue
+        found = stage.cell(f"{it.name}: PyTorch, {means}", lambda seconds: peer([*asked, f"cap={cap}", f"means={means}"], seconds, 150), 20)
+        if found is None:
+            continue
+        line = f"{it.name}: PyTorch {means} under {cap} GiB: "
+        if "seconds" not in found:
+            stage.say(line + found.get("error", "nothing")[:160])
+            continue
+        units = found["batch"] if it.unit in ("image", "sequence") else found["batch"] * found["size"] ** (3 if it.unit == "voxel" else 2)
+        stage.say(line + f"batch {found['batch']}, size {found['size']}: {1e3 * found['seconds']:.1f} ms, {rate(found['seconds'], units, it.unit)}, "
+                  f"{gib(found['bytes'])}")
 
 
 def in_budget(stage, it, way=None):
@@ -335,10 +371,14 @@ def budget_speed(stage):
             if len(tried[it.name]) == len(ways_of(it)) and None not in tried[it.name].values():
                 stage.expect(False, f"{it.name}: nothing fits")
         elif not it.memory:
-            stage.say(f"{it.name}: executed; PyTorch: {it.peer}")
+            stage.say(f"{it.name}: executed; PyTorch: {it.peer}, for it holds the image's pixels alone in 112 GiB")
         elif base:
             best = min(ratio_of(it, base, found) for found in ran(it))
-            stage.say(f"{it.name}: best {best:.2f} x the time in memory (bar: {it.most:.2f}); PyTorch: {it.peer}")
+            stage.say(f"{it.name}: best {best:.2f} x the time in memory (bar: {it.most:.2f}); PyTorch when first measured: {it.peer}")
             if not TINY:
                 stage.expect(best <= it.most, f"{it.name}: {best:.2f} x, more than {it.most:.2f}")
+    if not TINY or have_torch():
+        for it in BUDGET:
+            if it.memory:
+                say_means(stage, it)
     return f"{sum(map(met_by, BUDGET))} of {len(BUDGET)} within their bars"

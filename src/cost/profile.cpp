@@ -87,11 +87,18 @@ class Reader {
   void read_device(std::string_view rest) {
     if (has_device_) fail("a second 'device' line; a profile describes one device");
     has_device_ = true;
+    bool in_name = false;  // the words behind name=… that are no key=value are the name's: "name=NVIDIA H200"
     while (!rest.empty()) {
       const std::string_view pair = take_word(rest);
       const std::size_t equals = pair.find('=');
-      if (equals == std::string_view::npos) fail(fmt::format("expected key=value, found '{}'", pair));
-      set(pair.substr(0, equals), pair.substr(equals + 1));
+      if (equals != std::string_view::npos) {
+        set(pair.substr(0, equals), pair.substr(equals + 1));
+        in_name = pair.substr(0, equals) == "name";
+      } else if (in_name) {
+        profile_.device.name.append(1, ' ').append(pair);
+      } else {
+        fail(fmt::format("expected key=value, found '{}'", pair));
+      }
     }
   }
 

@@ -1,11 +1,20 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
+#include "ops/both.h"
 #include "ops/expect.h"
 
 namespace outsize {
+
+// a · b + c, rounded once. What compilers make of products and sums that are written plainly differs: an update that runs beside a
+// card gives the bits that it has on the card.
+template <class T>
+OUTSIZE_BOTH T multiply_add(T a, T b, T c) {
+  return std::fma(a, b, c);
+}
 
 // What the ops that update a parameter have in common: inputs 0 to 2 are param, grad and lr [1]; with clip=1 the last input is a
 // factor [1] on the gradient, as clip_factor makes it.

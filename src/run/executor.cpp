@@ -321,6 +321,7 @@ void Executor::Impl::execute_checked(PreparedInstruction& made) {
   const std::byte* const to = made.writes[0].memory;
   check->before(*made.instruction, made.plan, from, to);
   execute(made);
+  if (queues) queues->finish();  // what it wrote is looked at
   check->after(*made.instruction, made.plan, from, to);
 }
 
@@ -410,7 +411,13 @@ void Executor::Impl::put_into_queues() {
   struct AtEnd {  // also where something is thrown: the device must be still when the step ends
     Impl& impl;
     ~AtEnd() {
-      if (impl.lanes->failed() || std::uncaught_exceptions() > 0) impl.queues->release();
+      const bool thrown = std::uncaught_exceptions() > 0;
+      if (impl.lanes->failed() || thrown) impl.queues->release();
+      if (!thrown) return;
+      try {
+        impl.queues->finish();
+      } catch (const UserError&) {  // a device that failed is still too; what was thrown first is told
+      }
     }
   };
   {

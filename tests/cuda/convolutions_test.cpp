@@ -173,7 +173,7 @@ class ConvolutionsOnTheCard : public testing::Test {
  protected:
   void SetUp() override {
     int cards = 0;
-    if (cudaGetDeviceCount(&cards) != cudaSuccess || cards == 0) GTEST_SKIP() << "there is no card";
+    if (cudaGetDeviceCount(&cards) != cudaSuccess || cards == 0) GTEST_SKIP() << "no CUDA device";
     register_ops();
   }
 };

@@ -20,8 +20,32 @@ namespace {
 
 using Signatures = std::map<std::string, ConvolutionSignature>;
 
-// Those of all convolutions of a graph and its gradient, whole.
-void collect(Graph graph, Signatures& signatures) {
+enum class Extent : std::uint8_t { whole, tiles };
+
+// The boxes of a call: all of it; or as tiles have them that are bands of rows and, where there are several samples, of some of
+// them: the first band, one between and the last.
+std::vector<CallBoxes> boxes_of(const OpSite& site, Extent extent) {
+  if (extent == Extent::whole) {
+    CallBoxes boxes;
+    for (int i = 0; i < site.inputs(); ++i) boxes.in.push_back(Box::whole(site.in(i).shape));
+    for (int i = 0; i < site.outputs(); ++i) boxes.out.push_back(Box::whole(site.out(i).shape));
+    return {boxes};
+  }
+  const bool weights = site.op.def->kind().ends_with("_grad_weight");
+  const Dims& shape = weights ? site.in(0).shape : site.out(0).shape;
+  const std::int64_t rows = shape[2], band = std::max<std::int64_t>(1, rows / 4);
+  std::vector<CallBoxes> tiles;
+  for (const std::int64_t first : {std::int64_t{0}, std::min(band, rows - band), rows - band}) {
+    Box box = Box::whole(shape);
+    box.set(0, {0, (shape[0] + 1) / 2});
+    box.set(2, {first, first + band});
+    tiles.push_back(weights ? site.op.def->push(site, box) : site.op.def->gather(site, box));
+  }
+  return tiles;
+}
+
+// Those of all convolutions of a graph and its gradient.
+void collect(Graph graph, Signatures& signatures, Extent extent = Extent::whole) {
   graph = fuse(graph);
   AutodiffOptions options{graph.outputs(), {}};
   for (std::int64_t i = 0; i < graph.value_count(); ++i) {
@@ -32,12 +56,10 @@ void collect(Graph graph, Signatures& signatures) {
   for (std::int64_t i = 0; i < graph.op_count(); ++i) {
     const OpSite site{graph, graph.op(OpId(i))};
     if (!site.op.def->kind().starts_with("conv")) continue;
-    Call call{site, {}, {}};
-    for (int j = 0; j < site.inputs(); ++j) call.boxes.in.push_back(Box::whole(site.in(j).shape));
-    for (int j = 0; j < site.outputs(); ++j) call.boxes.out.push_back(Box::whole(site.out(j).shape));
-    for (const bool tf32 : {false, true})
-      for (const ConvolutionSignature& signature : emulated::convolution_signatures(call, tf32))
-        signatures.emplace(to_string(signature), signature);
+    for (const CallBoxes& boxes : boxes_of(site, extent))
+      for (const bool tf32 : {false, true})
+        for (const ConvolutionSignature& signature : emulated::convolution_signatures({site, boxes, boxes.in[0]}, tf32))
+          signatures.emplace(to_string(signature), signature);
   }
 }
 
@@ -140,6 +162,20 @@ TEST_F(DescribedCards, HavePlansForTheZoo) {
     collect(build_model(entry.name, options), signatures);
   }
   expect_plans(signatures);
+}
+
+// Tiles have paddings on one side and extents of their own.
+TEST_F(DescribedCards, HavePlansForTheZooInTiles) {
+  Signatures whole, tiles;
+  for (const ModelEntry& entry : zoo()) {
+    if (entry.domain == Domain::tokens) continue;
+    const Graph graph = build_model(entry.name, {.batch = 8});
+    collect(graph, whole);
+    collect(graph, tiles, Extent::tiles);
+  }
+  std::erase_if(tiles, [&](const auto& one) { return whole.contains(one.first); });
+  EXPECT_GT(tiles.size(), whole.size());
+  expect_plans(tiles);
 }
 
 // The workspace of a convolution is that of the first plan that cuDNN offers within the limits; whatever else is as the kernels say

@@ -1,6 +1,6 @@
 // Values of more than 2^31 elements: whole calls of the CPU kernels, or where OUTSIZE_TEST_CARD is set (to f32 or tf32) of a
-// card's, checked on small boxes at the start, around the element 2^31 and at the end against the reference kernels on exactly
-// their windows. Skipped where there is not memory enough.
+// card's, or (to host) of the card's block programs as loops of the host, checked on small boxes at the start, around the element
+// 2^31 and at the end against the reference kernels on exactly their windows. Skipped where there is not memory enough.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -79,8 +79,8 @@ class Large : public testing::Test {
     if (available_bytes() < std::int64_t{19} << 30) GTEST_SKIP() << "needs 19 GiB of free memory";
     register_ops();
     const char* card = std::getenv("OUTSIZE_TEST_CARD");
-    const bool tf32 = card && std::string_view(card) == "tf32";
-    backend_ = make_backend(card ? "cuda" : "cpu", 2, tf32);
+    const bool tf32 = card && std::string_view(card) == "tf32", host = card && std::string_view(card) == "host";
+    backend_ = make_backend(host ? "cuda-host" : card ? "cuda" : "cpu", 2, tf32);
     tolerance_ = tf32 ? 1e-3 : 1e-5;
     reference_ = make_backend("reference", 1);
   }

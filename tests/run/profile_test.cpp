@@ -128,6 +128,17 @@ TEST(Profile, TextRoundTrips) {
   EXPECT_FALSE(back.device.full_duplex);
 }
 
+// As cards call themselves.
+TEST(Profile, ADeviceMayHaveANameOfSeveralWords) {
+  Profile profile;
+  profile.device = find_device("cpu");
+  profile.device.name = "NVIDIA GeForce RTX 3090";
+  const Profile back = parse_profile(print_profile(profile), "p.profile");
+  EXPECT_EQ(back.device.name, "NVIDIA GeForce RTX 3090");
+  EXPECT_EQ(back.device.memory_bytes, profile.device.memory_bytes);
+  EXPECT_EQ(error_of("device name=a flops=1 word\n"), "p.profile:1: expected key=value, found 'word'");
+}
+
 TEST(Profile, AScaleRestsOnOpsThatAreLargeEnough) {
   // Median of 2, 3 and 7; a fourth is 1000 times its roofline of 99 µs.
   const std::vector<MeasuredOp> ops{{2e-4, 1e-4}, {3e-3, 1e-3}, {7e-2, 1e-2}, {9.9e-2, 9.9e-5}};

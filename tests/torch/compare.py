@@ -29,6 +29,7 @@ import argparse
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -203,7 +204,7 @@ class Task:
 def run_outsize(arguments, task, steps, folder, flags):
     """Outsize's losses, last gradients, state and report after so many steps, with further flags, from the files in `folder`."""
     saved, gradients = os.path.join(folder, "saved.safetensors"), os.path.join(folder, "gradients.safetensors")
-    command = [arguments.outsize, "train", task.name, "--json", "--threads", "2", "--shuffle", "off"]
+    command = [*shlex.split(arguments.outsize), "train", task.name, "--json", "--threads", "2", "--shuffle", "off"]
     command += ["--batch", str(task.size.batch), "--width", repr(task.size.width)]
     if not task.name.endswith("-features"):  # which have targets, not labels
         command += ["--classes", str(task.size.classes)]
@@ -379,7 +380,7 @@ def compare(arguments, task):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("--outsize", default="build/release/outsize")
+    parser.add_argument("--outsize", default="build/release/outsize", help="the words that start it")
     parser.add_argument("--batch", type=int, default=2)
     parser.add_argument("--image", default="64")
     parser.add_argument("--seq", type=int, default=0)

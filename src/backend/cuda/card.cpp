@@ -230,8 +230,8 @@ class Card final : public Backend {
     return parts;
   }
   std::byte* pinned(std::byte* memory, std::int64_t bytes);
-  static void copy_over_link(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to,
-                             cudaStream_t stream);
+  void copy_over_link(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to,
+                      cudaStream_t stream) const;
 
   int threads_;
   bool tf32_;
@@ -270,7 +270,7 @@ std::byte* Card::pinned(std::byte* memory, std::int64_t bytes) {
 
 // As few calls as the box allows: loops that one call cannot have are made here. Runs of both sides lie in rising order.
 void Card::copy_over_link(const CopyPlan& plan, std::int64_t element_bytes, const std::byte* from, std::byte* to,
-                          cudaStream_t stream) {
+                          cudaStream_t stream) const {
   if (plan.length == 0) return;
   std::int64_t counts[CopyPlan::kLoops], from_strides[CopyPlan::kLoops], to_strides[CopyPlan::kLoops];
   int loops = 0;  // that do something, the outermost first
@@ -284,10 +284,13 @@ void Card::copy_over_link(const CopyPlan& plan, std::int64_t element_bytes, cons
   from += plan.from * element_bytes;
   to += plan.to * element_bytes;
   const auto width = static_cast<std::size_t>(plan.length * element_bytes);
-  // A third dimension may be taken along where its strides are whole numbers of rows.
-  const bool cube =
-      loops >= 2 && from_strides[loops - 2] % from_strides[loops - 1] == 0 && to_strides[loops - 2] % to_strides[loops - 1] == 0;
-  const int taken = std::min(loops, cube ? 2 : 1), outer = loops - taken;
+  // Rows may be so far apart at most that one call takes several; and a third dimension where its strides are whole numbers of
+  // rows.
+  const auto most = static_cast<std::int64_t>(properties_.memPitch);
+  const bool rows = loops >= 1 && from_strides[loops - 1] <= most && to_strides[loops - 1] <= most;
+  const bool cube = rows && loops >= 2 && from_strides[loops - 2] % from_strides[loops - 1] == 0 &&
+                    to_strides[loops - 2] % to_strides[loops - 1] == 0;
+  const int taken = cube ? 2 : rows ? 1 : 0, outer = loops - taken;
   std::int64_t calls = 1;
   for (int loop = 0; loop < outer; ++loop) calls *= counts[loop];
   for (std::int64_t call = 0; call < calls; ++call) {

@@ -43,16 +43,16 @@ struct AdamRule {
         rest2(static_cast<T>(1 - attributes.beta2)),
         eps(static_cast<T>(attributes.eps)),
         decay(static_cast<T>(attributes.decoupled ? 0 : attributes.weight_decay)),
-        keep(static_cast<T>(attributes.decoupled ? 1 - lr * attributes.weight_decay : 1)),
+        keep(static_cast<T>(attributes.decoupled ? multiply_add(-lr, attributes.weight_decay, 1.0) : 1)),
         rate(static_cast<T>(lr / (1 - std::pow(attributes.beta1, static_cast<double>(step))))),
         root(static_cast<T>(1 / std::sqrt(1 - std::pow(attributes.beta2, static_cast<double>(step))))),
         factor(clip_factor) {}
 
-  OUTSIZE_BOTH T gradient(T param, T grad) const { return factor * grad + decay * param; }
-  OUTSIZE_BOTH T next_m(T m, T g) const { return beta1 * m + rest1 * g; }
-  OUTSIZE_BOTH T next_v(T v, T g) const { return beta2 * v + rest2 * g * g; }
+  OUTSIZE_BOTH T gradient(T param, T grad) const { return multiply_add(decay, param, factor * grad); }
+  OUTSIZE_BOTH T next_m(T m, T g) const { return multiply_add(beta1, m, rest1 * g); }
+  OUTSIZE_BOTH T next_v(T v, T g) const { return multiply_add(beta2, v, rest2 * g * g); }
   OUTSIZE_BOTH T next_param(T param, T next_m, T next_v) const {
-    return keep * param - rate * next_m / (std::sqrt(next_v) * root + eps);
+    return multiply_add(keep, param, -(rate * next_m / multiply_add(std::sqrt(next_v), root, eps)));
   }
 };
 

@@ -52,7 +52,4 @@ std::vector<PreparedAlternative> convolution_weights_alternatives(const Call& ca
 // What the library is asked for in a call of any of these kinds, without a bias or activation; nothing where block programs serve.
 std::vector<ConvolutionSignature> convolution_signatures(const Call& call, bool tf32);
 
-// The elements that a map may have in one call of the library: below 2^31. Tests set it lower, so that small calls have parts.
-std::int64_t& most_elements();
-
 }  // namespace outsize::OUTSIZE_PLACE

@@ -97,6 +97,14 @@ struct Grid {
 inline constexpr std::int64_t kMostShared = 99 << 10;
 inline constexpr std::int64_t kSharedUnasked = 48 << 10;
 
+// The most blocks along y of one launch.
+inline constexpr std::int64_t kMostRows = 65535;
+
+// Whether a card takes it.
+inline bool can_be_launched(const Grid& grid) {
+  return grid.x >= 1 && grid.x < (std::int64_t{1} << 31) && grid.y >= 1 && grid.y <= kMostRows && grid.shared <= kMostShared;
+}
+
 // A block program is a function object body(block). Threads of the block meet at the end of each(f), which calls f(thread) for all
 // of them; last(f) is the same where nothing comes after. What a thread keeps from one meeting to the next is an Own<T>, what
 // others see lies in shared(). There is no other way to communicate: no atomics, no shuffles.
@@ -215,7 +223,7 @@ inline int multiprocessors() {
 // Puts a block program into the stream `queue`.
 template <class Body>
 void launch(const Body& body, const Grid& grid, void* queue) {
-  OUTSIZE_CHECK(grid.x >= 1 && grid.x < (std::int64_t{1} << 31) && grid.y >= 1 && grid.y < 65536 && grid.shared <= kMostShared);
+  OUTSIZE_CHECK(can_be_launched(grid));
   if (grid.shared > kSharedUnasked)
     if (const cudaError_t error =
             cudaFuncSetAttribute(run_on_card<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared));
@@ -333,13 +341,25 @@ class Block {
   std::deque<Copies>* fetches_;  // what was not waited for
 };
 
+// Launches that there were; and whether they are looked at but not run, as calls are that no host has the memory for.
+inline std::int64_t& emulated_launches() {
+  static std::int64_t count = 0;
+  return count;
+}
+inline bool& emulation_is_dry() {
+  static bool dry = false;
+  return dry;
+}
+
 // Few, so that small cases have several blocks that loop.
 inline int multiprocessors() { return 3; }
 
 // Runs a block program at once. Shared memory starts as NaN in every block, of f32 and of f64: what nobody wrote shows.
 template <class Body>
 void launch(const Body& body, const Grid& grid, void*) {
-  OUTSIZE_CHECK(grid.x >= 1 && grid.y >= 1 && grid.shared <= kMostShared && Body::kThreads <= Block::kMostThreads);
+  OUTSIZE_CHECK(can_be_launched(grid) && Body::kThreads <= Block::kMostThreads);
+  ++emulated_launches();
+  if (emulation_is_dry()) return;
   std::vector<double> shared(static_cast<std::size_t>(grid.shared + 15) / sizeof(double));
   std::deque<Copies> fetches;
   for (std::int64_t n = 0; n < grid.x * grid.y; ++n) {

@@ -50,7 +50,7 @@ std::int64_t runs_of(const CopyPlan& plan) {
 template <class Body>
 void for_each_part(const CopyPlan& plan, std::int64_t v, const Body& body) {
   const std::int64_t vectors = plan.length / v;
-  if (runs_of(plan) * vectors <= kMostPositions) return body(plan);
+  if (runs_of(plan) * vectors <= most_positions()) return body(plan);
   CopyPlan first = plan, second = plan;
   for (int loop = 0; loop < CopyPlan::kLoops; ++loop) {
     if (plan.count[loop] < 2) continue;

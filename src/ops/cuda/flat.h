@@ -84,11 +84,11 @@ template <class F>
 void run_flat(const F& f, const std::array<const float*, F::kInputs>& in, const std::array<float*, F::kOutputs>& out,
               std::int64_t elements, void* queue) {
   const auto start = [&]<int V>() {
-    for (std::int64_t first = 0; first < elements; first += kMostPositions * V) {
+    for (std::int64_t first = 0; first < elements; first += most_positions() * V) {
       FlatProgram<F, V> program{f, {}, {}};
       for (std::size_t i = 0; i < in.size(); ++i) program.in[i] = in[i] + first;
       for (std::size_t i = 0; i < out.size(); ++i) program.out[i] = out[i] + first;
-      const std::int64_t here = std::min(elements - first, kMostPositions * V);
+      const std::int64_t here = std::min(elements - first, most_positions() * V);
       program.count = static_cast<std::uint32_t>(here / V);
       program.rest = static_cast<int>(here % V);
       launch(program, program.grid(), queue);

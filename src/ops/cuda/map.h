@@ -172,12 +172,12 @@ void run_map(const F& f, const std::array<const float*, F::kInputs>& in, float* 
   for (const float* pointer : in) vectors = vectors && aligned<4>(pointer);
   const auto start = [&]<int V>(const Sheet& part, std::int64_t from) {
     const Columns columns(part, V, Columns::kThreads);
-    const std::int64_t samples_each = std::max<std::int64_t>(1, kMostRows / columns.across(V));
+    const std::int64_t samples_each = std::max<std::int64_t>(1, most_rows() / columns.across(V));
     for (std::int64_t sample = 0; sample < samples; sample += samples_each)
-      for (std::int64_t first = 0; first < columns.positions; first += kMostPositions) {
+      for (std::int64_t first = 0; first < columns.positions; first += most_positions()) {
         MapProgram<F, V> program{f, {}, out + from, columns, first, 0, sample};
         for (int i = 0; i < F::kInputs; ++i) program.in[i] = in[static_cast<std::size_t>(i)] + from;
-        program.positions = static_cast<std::uint32_t>(std::min(columns.positions - first, kMostPositions));
+        program.positions = static_cast<std::uint32_t>(std::min(columns.positions - first, most_positions()));
         launch(program, program.grid(std::min(samples - sample, samples_each)), queue);
       }
   };

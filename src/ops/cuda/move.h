@@ -59,7 +59,7 @@ struct Move {
 
 // Puts a move into the stream: to[Σ i · axis.to] = from[Σ (i − held.lo) · axis.from] for the steps that the source has, `value` for
 // all others. At most `most` words a launch.
-void run_move(const Word* from, Word* to, Move move, Word value, void* queue, std::int64_t most = kMostPositions);
+void run_move(const Word* from, Word* to, Move move, Word value, void* queue, std::int64_t most = most_positions());
 
 // to[p] = from[q] for every p that `to` holds where `from` holds q, with q[order[i]] = p[i]. Other elements of `to` are left as
 // they are.

@@ -263,7 +263,7 @@ void run_reduce(const A& a, const E& end, const std::array<const Element<A>*, A:
     program.splits = ReduceProgram<A, V>::splits_for(columns, shape.batches);
     program.split_size = ceil_divide(columns.positions, program.splits);
     for (std::size_t i = 0; i < in.size(); ++i) program.in[i] = in[i];
-    const std::int64_t batches_each = std::max<std::int64_t>(1, kMostRows / columns.across(V));
+    const std::int64_t batches_each = std::max<std::int64_t>(1, most_rows() / columns.across(V));
     for (; program.first_of_batch < shape.batches; program.first_of_batch += batches_each)
       launch(program, program.grid(std::min(shape.batches - program.first_of_batch, batches_each)), queue);
     fold.splits = program.splits;

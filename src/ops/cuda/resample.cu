@@ -148,7 +148,7 @@ void run_long_blend(const float* from, const MapExtents& sources, float* to, con
   // As many samples as one launch may have results of.
   const std::int64_t each = results.positions() / results.samples;
   OUTSIZE_CHECK(each <= kMostPositions);
-  const std::int64_t most = kMostPositions / each;
+  const std::int64_t most = std::max<std::int64_t>(1, most_positions() / each);
   for (std::int64_t sample = 0; sample < results.samples; sample += most) {
     program.from = from + sample * (sources.elements() / sources.samples);
     program.to = to + sample * each * results.channels;

@@ -26,7 +26,7 @@ void fill_zero(void* memory, std::int64_t bytes, [[maybe_unused]] void* queue) {
       error != cudaSuccess)
     internal_error("{} bytes of the card cannot be filled: {}", bytes, cudaGetErrorString(error));
 #else
-  std::memset(memory, 0, static_cast<std::size_t>(bytes));
+  if (!emulation_is_dry()) std::memset(memory, 0, static_cast<std::size_t>(bytes));
 #endif
 }
 

@@ -88,10 +88,23 @@ constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a +
 constexpr std::int64_t part_bytes(std::int64_t bytes) { return ceil_divide(bytes, kAlignment) * kAlignment; }
 
 // What one launch may have at most: positions are 32 bits (offsets are 64), and a block's first position lies beyond the last by
-// less than what is left.
+// less than what is left. Families that have more make several launches.
 inline constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
-// The most blocks along y of one launch.
-inline constexpr std::int64_t kMostRows = 65535;
+// The positions, and the blocks along y, that a family puts into one launch. Tests set them lower where the host emulates, so that
+// small calls have several launches.
+#if defined(__CUDACC__)
+constexpr std::int64_t most_positions() { return kMostPositions; }
+constexpr std::int64_t most_rows() { return kMostRows; }
+#else
+inline std::int64_t& most_positions() {
+  static std::int64_t most = kMostPositions;
+  return most;
+}
+inline std::int64_t& most_rows() {
+  static std::int64_t most = kMostRows;
+  return most;
+}
+#endif
 
 }  // namespace outsize::OUTSIZE_PLACE

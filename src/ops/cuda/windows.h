@@ -114,7 +114,7 @@ void run_windows(const F& f, const MapExtents& map, bool vectors, void* queue) {
   const auto start = [&]<int V>() {
     WindowProgram<F, V> program(f, map);
     // Whole groups of lines a launch.
-    const std::int64_t most = std::max<std::int64_t>(1, kMostPositions / map.spatial[2]) * program.lines_each;
+    const std::int64_t most = std::max<std::int64_t>(1, most_positions() / map.spatial[2]) * program.lines_each;
     for (std::int64_t first = 0; first < lines; first += most) {
       program.first_line = first;
       program.lines = static_cast<std::uint32_t>(std::min(most, lines - first));

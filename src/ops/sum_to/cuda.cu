@@ -180,8 +180,8 @@ class Sums final : public Kernel {
     }
     columns_ = columns();
     if (summed_.positions() > kMostPositions && !columns_)
-      internal_error("op {}: a sum of {} terms, which do not follow each other, is too long for a kernel", call.site.op.name,
-                     summed_.positions());
+      user_error("op {}: a sum of {} terms, which do not follow each other, is too long for a kernel of the card",
+                 call.site.op.name, summed_.positions());
     if (columns_ && !columns_fit(*columns_)) columns_.reset();
     workspace_ = columns_ ? reduce_workspace<Column>(*columns_) : std::max(geometry(1).workspace, geometry(4).workspace);
   }
