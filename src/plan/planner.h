@@ -54,6 +54,7 @@ struct Planner {
   Planned<Plan> (*make)(const PlanRequest& request);
   std::vector<PlannerOption> options = {};
   bool refuses_less = false;  // what it refuses, it refuses with fewer bytes too
+  bool retimes = false;       // asked with less of PlanRequest::linger, it soon makes the same decisions with other times
 };
 
 // All planners, in the order of `outsize compare`.

@@ -20,7 +20,7 @@ namespace {
 
 // What is tried where a plan's packing exceeds the budget, in this order.
 // The same decisions, with what is swapped there for less and less of the time that it could be, …
-constexpr double kLingers[] = {1, 0.25, 0.125, 0};
+constexpr double kLingers[] = {1, 0.125, 0};
 constexpr int kLeast = static_cast<int>(std::size(kLingers)) - 1;
 constexpr int kRetimings = 8;    // … so many times with more left where pieces did not fit, …
 constexpr int kTightenings = 2;  // … and with more left to packing
@@ -156,30 +156,34 @@ class Planning {
   }
 
   // Lowers the planner's plan for the budget. Where some pieces do not fit, asks for the same decisions with other times: first
-  // with what is swapped leaving earlier and coming back later, as far as no run waits for that; then with that much less room
-  // beside the runs of these pieces' lives.
+  // with what is swapped leaving earlier and coming back later, as far as no run waits for that, where the planner soon answers;
+  // then with that much less room beside the runs of these pieces' lives.
   bool retimed_fits(std::int64_t budget) {
     if (!planner_ || budget == kNoLimit) return false;
+    const int least = planner_->retimes ? kLeast : 0;
+    // What is asked for once is looked at longer. Of the lingers the second mostly fits, if it is.
+    const auto effort = [&](int k) {
+      if (!planner_->retimes) return Effort::steady;
+      return k == 1 ? Effort::patient : Effort::quick;
+    };
     std::optional<Refusal> missed;
     bool found = false;
-    for (int k = 0; k <= kLeast + kRetimings; ++k) {
-      request_.linger = kLingers[std::min(k, kLeast)];
+    for (int k = 0; k <= least + kRetimings; ++k) {
+      request_.linger = kLingers[std::min(k, least)];
       const std::optional<Plan> plan = ask(budget);
       if (!plan) break;
       const bool tried = was_tried(*plan);
-      if (tried && k > kLeast) break;
-      // What fits only in the end is worth a longer search; so is a plan that has nothing to time.
-      const bool patient = k + 1 >= kLeast || (k > 0 && tried);
-      if (!tried || k == 1) found = fits(*plan, patient ? Effort::patient : Effort::quick, tried);
+      if (tried && k > least) break;
+      if (!tried || k == 1) found = fits(*plan, effort(k), tried);
       if (found) break;
-      if (k <= kLeast) missed = last_;
+      if (k <= least) missed = last_;
       if (last_.tier != Tier::device || live_ > budget) break;
-      if (k < kLeast) continue;
+      if (k < least) continue;
       request_.gaps_at.resize(std::max(request_.gaps_at.size(), above_.size()));
       for (std::size_t run = 0; run < above_.size(); ++run) request_.gaps_at[run] += above_[run];
     }
     request_.gaps_at.clear();
-    request_.linger = kLingers[kLeast];
+    request_.linger = kLingers[least];
     if (missed) last_ = *missed;
     return found;
   }
