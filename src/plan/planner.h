@@ -31,7 +31,10 @@ struct PlanRequest {
   StorageRule storage;
   Budgets budgets = {};
   std::int64_t gaps = 0;  // bytes of the device's budget that planners leave free, because packing will lose them between pieces
-  std::vector<std::int64_t> gaps_at = {};                        // the same, by run, of those beside which pieces did not fit
+  std::vector<std::int64_t> gaps_at = {};  // the same, by run, of those beside which pieces did not fit
+  // Where a run waits for copies, those before it need not run as early as they could, nor what is swapped be on the device beside
+  // them. Of the time for which no run would wait, the part for which it still is: less makes plans easier to pack.
+  double linger = 1;
   std::map<std::string, Tier> homes = {};                        // of persistent values, where the run has given them one
   bool windows = false;                                          // inputs may be read from the data window by window
   std::function<std::int64_t(const Call&)> workspace = nullptr;  // that a call needs on the backend
@@ -57,6 +60,7 @@ struct Planner {
   Planned<Plan> (*make)(const PlanRequest& request);
   std::vector<PlannerOption> options = {};
   bool refuses_less = false;  // what it refuses, it refuses with fewer bytes too
+  bool retimes = false;       // asked with less of PlanRequest::linger, it soon makes the same decisions with other times
 };
 
 // All planners, in the order of `outsize compare`.

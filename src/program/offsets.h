@@ -16,8 +16,9 @@ struct Packing {
 };
 
 // How long a low packing is sought, in looks at blocks and sections, of which a hundred million take some 0.1 seconds: quick while
-// plans are compared, patient for a plan that would be taken if it fitted, thorough for problems that are known to be hard.
-enum class Effort : std::int64_t { quick = 60'000'000, patient = 250'000'000, thorough = 1'500'000'000 };
+// plans are compared, steady and patient for a plan that would be taken if it fitted, thorough for problems that are known to be
+// hard.
+enum class Effort : std::int64_t { quick = 60'000'000, steady = 250'000'000, patient = 600'000'000, thorough = 1'500'000'000 };
 
 // The largest sum, over all instructions, of the bytes (each rounded up to the alignment) that are live there.
 std::int64_t largest_live_sum(std::span<const Lifetime> lifetimes);

@@ -20,8 +20,11 @@ namespace outsize {
 namespace {
 
 // What is tried where a plan's packing exceeds the budget, in this order.
-constexpr int kRetimings = 8;    // times that the same decisions are lowered with more left where pieces did not fit
-constexpr int kTightenings = 2;  // times that the same decisions are lowered with more left to packing
+// The same decisions, with what is swapped there for less and less of the time that it could be, …
+constexpr double kLingers[] = {1, 0.125, 0};
+constexpr int kLeast = static_cast<int>(std::size(kLingers)) - 1;
+constexpr int kRetimings = 8;    // … so many times with more left where pieces did not fit, …
+constexpr int kTightenings = 2;  // … and with more left to packing
 constexpr int kAttempts = 6;     // lowerings in all, with those of plans that the planner makes within less and less
 // Where even that is too much, the planner is asked to leave so many parts of the budget, …
 constexpr int kGapParts = 64;
@@ -130,7 +133,8 @@ class Planning {
     if (retimed_fits(budget)) return std::nullopt;
     for (int attempt = 0; attempt < kAttempts && (attempt == 0 || asked > 0); ++attempt) {
       const std::optional<Plan> plan = ask(asked);
-      if (plan && fits(*plan)) return std::nullopt;
+      // One that is given may be one that took a longer search when it was found.
+      if (plan && fits(*plan, planner_ ? Effort::quick : Effort::patient)) return std::nullopt;
       if (!plan && attempt == 0 && planner_->refuses_less) return refusal_;
       if (!plan) break;
       if (!options_.plan_text.empty()) return refusal_;
@@ -153,23 +157,35 @@ class Planning {
     return refusal_;
   }
 
-  // Lowers the planner's plan for the budget, and where some pieces do not fit, asks for the same with that much less room beside
-  // the runs of their lives: what is swapped leaves earlier there, or comes back later.
+  // Lowers the planner's plan for the budget. Where some pieces do not fit, asks for the same decisions with other times: first
+  // with what is swapped leaving earlier and coming back later, as far as no run waits for that, where the planner soon answers;
+  // then with that much less room beside the runs of these pieces' lives.
   bool retimed_fits(std::int64_t budget) {
     if (!planner_ || budget == kNoLimit) return false;
+    const int least = planner_->retimes ? kLeast : 0;
+    // What is asked for once is looked at longer. Of the lingers the second mostly fits, if it is.
+    const auto effort = [&](int k) {
+      if (!planner_->retimes) return Effort::steady;
+      return k == 1 ? Effort::patient : Effort::quick;
+    };
     std::optional<Refusal> missed;
     bool found = false;
-    for (int k = 0; k <= kRetimings; ++k) {
+    for (int k = 0; k <= least + kRetimings; ++k) {
+      request_.linger = kLingers[std::min(k, least)];
       const std::optional<Plan> plan = ask(budget);
-      if (!plan || was_tried(*plan)) break;
-      found = fits(*plan, Effort::patient);
+      if (!plan) break;
+      const bool tried = was_tried(*plan);
+      if (tried && k > least) break;
+      if (!tried || k == 1) found = fits(*plan, effort(k), tried);
       if (found) break;
-      if (!missed) missed = last_;
+      if (k <= least) missed = last_;
       if (last_.tier != Tier::device || live_ > budget) break;
+      if (k < least) continue;
       request_.gaps_at.resize(std::max(request_.gaps_at.size(), above_.size()));
       for (std::size_t run = 0; run < above_.size(); ++run) request_.gaps_at[run] += above_[run];
     }
     request_.gaps_at.clear();
+    request_.linger = kLingers[least];
     if (missed) last_ = *missed;
     return found;
   }
@@ -286,9 +302,9 @@ class Planning {
     });
   }
 
-  // Whether a plan lowers into the budget, not asked twice of the same; then it is found.
-  bool fits(const Plan& plan, Effort effort = Effort::quick) {
-    if (was_tried(plan)) return false;
+  // Whether a plan lowers into the budget, not asked twice of the same unless `again`; then it is found.
+  bool fits(const Plan& plan, Effort effort = Effort::quick, bool again = false) {
+    if (!again && was_tried(plan)) return false;
     Planned<Program> program = lowered(plan, effort);
     if (program) {
       found_.program = *std::move(program);

@@ -39,11 +39,11 @@ struct Prepared {
   double plan_seconds = 0;  // planning, lowering, checking and simulating
 };
 
-// Plans, lowers, checks and simulates. A plan whose packing exceeds the budget sends its planner back, for the same decisions with
-// other times where pieces do not fit, and then with as much less, a few times; only then kernels with less workspace are chosen,
-// if it is known how long they take, which the plan says; and only then the budget is refused. Where that, or more than `keep`
-// takes, is what comes of it, and `keep` fits, its plan is taken, unless the planner was given options. Throws UserError for a plan
-// that was given and does not check.
+// Plans, lowers, checks and simulates. A plan whose packing exceeds the budget sends its planner back: for the same decisions with
+// what is swapped on the device for less of the time, then with less room where pieces do not fit, and then with as much less, a
+// few times; only then kernels with less workspace are chosen, if it is known how long they take, which the plan says; and only
+// then the budget is refused. Where that, or more than `keep` takes, is what comes of it, and `keep` fits, its plan is taken,
+// unless the planner was given options. Throws UserError for a plan that was given and does not check.
 Planned<Prepared> prepare(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options);
 
 // How often an instruction of the program runs in a step: as often as the loop that it is in.

@@ -7,6 +7,8 @@
 #include "model/zoo.h"
 #include "ops/registry.h"
 #include "plan/swap/swap_chain.h"
+#include "program/lower.h"
+#include "program/simulator.h"
 #include "run/trainer.h"
 
 namespace outsize {
@@ -65,6 +67,42 @@ TEST(Packing, GreedyMovesNoMoreThanWhatIsTooMuchAndALayer) {
       EXPECT_LE(prepared.program.peak_bytes.host, excess + layer) << model << " at " << percent << " %";
     }
   }
+}
+
+// The step of the planner's first plan within so many bytes, packed into whatever that takes.
+double unpacked_seconds(const Graph& graph, Target& target, const Profile& profile, const PrepareOptions& options) {
+  PlanRequest request{.graph = graph,
+                      .profile = profile,
+                      .storage = target.storage(),
+                      .budgets = options.budgets,
+                      .workspace = [&](const Call& call) { return target.workspace_bytes(call); }};
+  LowerOptions lowering;
+  lowering.storage = request.storage;
+  lowering.workspace = request.workspace;
+  const Program program = lower(graph, find_planner(options.planner).make(request).take(), lowering).take();
+  EXPECT_GT(program.peak_bytes.device, options.budgets.device) << "what packs at once shows nothing";
+  return simulate(graph, program, profile).seconds;
+}
+
+// What packing misses is made up by what costs no time: of the runs before one that waits for copies, most have time to spare, and
+// what is swapped need not be there beside all of them. (In 25 % DynProg's step was 1.07 times that of its unpacked plan, and
+// 1.03 times in 40 %, when room was made where pieces did not fit alone.)
+TEST(Packing, CostsLessThanAPercentOfTheStep) {
+  register_ops();
+  const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
+  const Profile profile{find_device("v100-pcie-16"), {}};
+  const StepGraph training = make_training_graph(build_model("resnet50", {.batch = 32}), {});
+  PrepareOptions choices;
+  choices.planner = "keep";
+  const std::int64_t whole = prepare(training.graph, *backend, profile, choices).take().program.peak_bytes.device;
+  for (const char* planner : {"dynprog", "greedy", "vdnn"})
+    for (const std::int64_t percent : {25, 40, 60}) {
+      choices.planner = planner;
+      choices.budgets.device = whole / 100 * percent;
+      const double unpacked = unpacked_seconds(training.graph, *backend, profile, choices);
+      const double packed = prepare(training.graph, *backend, profile, choices).take().predicted.seconds;
+      EXPECT_LE(packed, 1.01 * unpacked) << planner << " in " << percent << " %";
+    }
 }
 
 }  // namespace

@@ -74,8 +74,12 @@ class Clock {
     auto operator<=>(const Held&) const = default;
   };
 
-  // Returns when a copy that is ready now is whole.
-  double copy(double seconds) { return link_ = std::max(link_, now_) + seconds; }
+  // Returns when a copy is whole that the run before has made ready.
+  double copy(double seconds) {
+    const double begin = std::max(link_, now_);
+    if (!runs_.empty()) runs_.back().needed = std::min(runs_.back().needed, begin);
+    return link_ = begin + seconds;
+  }
   void hold(const Held& held) {
     if (held_.insert(held).second) bytes_ += held.bytes;
   }
@@ -94,14 +98,40 @@ class Clock {
     }
     return released;
   }
-  void run(double seconds) { now_ += seconds; }
+  void run(double seconds) {
+    runs_.push_back({now_, seconds});
+    now_ += seconds;
+  }
   std::int64_t held_bytes() const { return bytes_; }
 
+  // When each run of those so far begins, if of the time by which it could begin later, with the last ending and every copy
+  // beginning no later than now, it takes all but the part `linger`.
+  Table<double> begins(double linger) const {
+    Table<double> begins(runs_.size(), 0);
+    double latest = now_;
+    for (std::int64_t k = runs_.size(); k-- > 0;) {
+      latest = std::min(latest, runs_[k].needed) - runs_[k].seconds;
+      begins[k] = latest + linger * (runs_[k].begin - latest);
+    }
+    return begins;
+  }
+
  private:
+  struct Run {
+    double begin = 0, seconds = 0;
+    double needed = std::numeric_limits<double>::infinity();  // when the first copy begins that it makes ready
+  };
   double now_ = 0, link_ = 0;
   std::set<Held> held_;
   std::int64_t bytes_ = 0;
+  Table<Run> runs_;
 };
+
+// The first run that begins once `end` is over; rounding apart.
+std::int64_t first_after(const Table<double>& begins, double end) {
+  constexpr double kRounding = 1e-9;
+  return std::lower_bound(begins.begin(), begins.end(), end - kRounding) - begins.begin();
+}
 
 // Chooses when pieces end and copies start: as in the schedules of Beaumont et al., what leaves does so in the order it is made, as
 // early as it can, and what comes back in the order it is needed, as late as it can; runs wait for copies where they must.
@@ -134,6 +164,12 @@ class Timer {
       live_[p] += clock.held_bytes();
       clock.run(lives_.seconds[p]);
     }
+    if (request_.linger >= 1) return drops;
+    const Table<double> begins = clock.begins(request_.linger);
+    for (std::int64_t k = 0; k < departures.size(); ++k) {
+      const auto last = static_cast<std::int32_t>(first_after(begins, gone[departures[k].copied_by])) - 1;
+      while (drops[k] > std::max(last, departures[k].after)) live_[drops[k]--] -= departures[k].bytes;
+    }
     return drops;
   }
 
@@ -158,6 +194,13 @@ class Timer {
         held[k] = {clock.copy(seconds(arrival.bytes, arrival.tier, device.link_in, device.disk_in)), k, arrival.bytes};
         clock.hold(held[k]);
       }
+    }
+    if (request_.linger >= 1) return;
+    const Table<double> begins = clock.begins(request_.linger);
+    for (std::int64_t k = 0; k < arrivals.size(); ++k) {
+      if (arrivals[k].timed) continue;
+      const auto first = static_cast<std::int32_t>(live_.size() - first_after(begins, held[k].until));
+      while (arrivals[k].in < std::min(first, arrivals[k].before)) live_[arrivals[k].in++] -= arrivals[k].bytes;
     }
   }
 
