@@ -93,7 +93,7 @@ void Remade::change_at_random(const RemakeProblem& problem) {
 }
 
 TEST_P(Remade, ChangesComeToWhatLivesSay) {
-  TileGroups groups(request_, costs_, order_);
+  TileGroups groups(request_, order_);
   std::set<ValueId> in_tiles;
   for (const char* name : GetParam().in_tiles) {
     const ValueId value = step_.graph.find_value(name);

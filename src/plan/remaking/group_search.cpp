@@ -37,7 +37,7 @@ class GroupSearch {
   GroupSearch(const PlanRequest& request, const OpCosts& costs, const std::vector<OpId>& order, std::int64_t limit)
       : request_(request),
         costs_(costs),
-        groups_(request, costs, order),
+        groups_(request, order),
         limit_(static_cast<std::int64_t>(kFilled * static_cast<double>(limit))) {}
 
   std::optional<RemakeProblem> run() {
