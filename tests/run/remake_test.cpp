@@ -19,7 +19,8 @@ namespace {
 
 struct Case {
   const char* model;
-  std::vector<const char*> in_tiles = {};  // values
+  // Values in tiles.
+  std::vector<const char*> within = {}, with = {};
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.model; }
@@ -94,23 +95,28 @@ void Remade::change_at_random(const RemakeProblem& problem) {
 
 TEST_P(Remade, ChangesComeToWhatLivesSay) {
   TileGroups groups(request_, order_);
-  std::set<ValueId> in_tiles;
-  for (const char* name : GetParam().in_tiles) {
+  InTiles in_tiles;
+  for (const char* name : GetParam().within) {
     const ValueId value = step_.graph.find_value(name);
-    ASSERT_TRUE(value && groups.may_be(value)) << name;
-    in_tiles.insert(value);
+    ASSERT_TRUE(value && groups.may_be_within(value)) << name;
+    in_tiles.within.insert(value);
+  }
+  for (const char* name : GetParam().with) {
+    const ValueId value = step_.graph.find_value(name);
+    ASSERT_TRUE(value && groups.may_be_with(value)) << name;
+    in_tiles.with.insert(value);
   }
   const std::optional<Table<RunUnit>> units = groups.units(in_tiles);
   ASSERT_TRUE(units);
-  EXPECT_EQ(in_tiles.empty(), std::ranges::none_of(*units, [](const RunUnit& unit) { return unit.tiles.has_value(); }));
+  EXPECT_EQ(in_tiles == InTiles{}, std::ranges::none_of(*units, [](const RunUnit& unit) { return unit.tiles.has_value(); }));
   change_at_random(remake_problem(request_, costs_, *units));
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, Remade,
                          testing::Values(Case{"resnet50"}, Case{"unet2d"}, Case{"densenet121"}, Case{"gpt2"},
-                                         Case{"unet2d", {"concat0", "merge0.conv1.grad_data", "up0"}}),
+                                         Case{"unet2d", {"concat0", "up0"}, {"merge0.conv1.grad_data", "down4.conv2.grad_weight"}}),
                          [](const auto& one) {
-                           return std::string(one.param.model) + (one.param.in_tiles.empty() ? "" : "_in_tiles");
+                           return std::string(one.param.model) + (one.param.within.empty() ? "" : "_in_tiles");
                          });
 
 }  // namespace

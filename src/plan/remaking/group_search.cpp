@@ -1,23 +1,32 @@
 #include "plan/remaking/group_search.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
+#include <map>
 
+#include "graph/opdef.h"
 #include "plan/reckon/lives.h"
 
 namespace outsize {
 
 namespace {
 
-// So many values at most are in tiles; so many are tried each time.
-constexpr int kMostValues = 24;
-constexpr std::size_t kTried = 12;
 // Values of a smaller part of the limit are not worth it.
-constexpr std::int64_t kLeastPart = 64;
+constexpr std::int64_t kLeastPart = 100;
 // Sequences are sought a little below the limit, which packing needs.
 constexpr double kFilled = 0.985;
-// A value goes into tiles to save time where it saves this part of it.
-constexpr double kWorth = 0.002;
+// The effort: ops that eviction may walk over, of which a million take about a second. What a unit costs in tiles is as much work
+// as walking over so many.
+constexpr std::int64_t kLooks = 4'000'000, kLooksAUnit = 1000;
+// Temperatures, as parts of the step.
+constexpr double kHottest = 0.01, kColdest = 0.0005;
+// A value in tiles that saves less than this part of the step is not worth it.
+constexpr double kWorth = 0.0005;
+// The bytes that lack, as parts of the limit, cost so many steps: those of single ops, and those of the whole.
+constexpr double kOpsExcess = 30, kExcess = 10;
+// So many of the best are annealed, with so many moves, before one is taken.
+constexpr std::size_t kFinalists = 4;
+constexpr std::int64_t kMovesOfFinalist = 40000;
 
 std::int64_t own_bytes(const RemakeProblem& problem, const RemakeProblem::Op& op) {
   std::int64_t bytes = problem.persistent + op.workspace;
@@ -32,107 +41,269 @@ std::int64_t own_bytes(const RemakeProblem& problem, const RemakeProblem::Op& op
   return bytes;
 }
 
+std::vector<EvictionRule> rules() {
+  std::vector<EvictionRule> all;
+  for (const bool seconds : {false, true})
+    for (const double cost : {0.7, 1.0})
+      for (const double distance : {0.0, 0.3, 0.6, 1.0}) all.push_back({cost, distance, seconds, {}});
+  return all;
+}
+
 class GroupSearch {
  public:
   GroupSearch(const PlanRequest& request, const OpCosts& costs, const std::vector<OpId>& order, std::int64_t limit)
       : request_(request),
+        graph_(request.graph),
         costs_(costs),
         groups_(request, order),
-        limit_(static_cast<std::int64_t>(kFilled * static_cast<double>(limit))) {}
+        limit_(static_cast<std::int64_t>(kFilled * static_cast<double>(limit))) {
+    for (const double seconds : costs.seconds) step_ += seconds;
+    for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
+      const ValueId value(v);
+      if (costs.bytes[value] * kLeastPart < limit_) continue;
+      if (groups_.may_be_within(value)) candidates_.push_back({value, false});
+      if (groups_.may_be_with(value)) candidates_.push_back({value, true});
+    }
+  }
 
   std::optional<RemakeProblem> run() {
-    std::optional<State> now = state_of({});
-    while (now && now->values.size() < kMostValues) {
-      std::optional<State> better = with_one_more(*now);
-      if (!better && now->seconds == 0) better = with_two_more(*now);
-      if (!better) break;
-      now = std::move(better);
-    }
-    if (!now || now->seconds == 0 || now->values.empty()) return std::nullopt;
-    return std::move(now->problem);
+    if (candidates_.empty()) return std::nullopt;
+    State now = best_seed();
+    anneal_values(now);
+    return best_finalist();
   }
 
  private:
+  struct Candidate {
+    ValueId value;
+    bool with = false;
+  };
   // With these values in tiles.
   struct State {
-    std::set<ValueId> values;
-    RemakeProblem problem;
-    std::int64_t excess = 0;    // bytes by which single ops exceed the limit, summed over them
-    std::int64_t least = 0;     // where that is none: bytes within which a sequence was found
-    std::int32_t fullest = -1;  // the op at the peak of that
-    double seconds = 0;         // where they are within the limit: of the fastest seed
-
-    bool is_better_than(const State& other, double worth) const {
-      if (excess != other.excess) return excess < other.excess;
-      if ((seconds > 0) != (other.seconds > 0)) return seconds > 0;
-      return seconds > 0 ? seconds < other.seconds * (1 - worth) : least < other.least;
-    }
+    InTiles in_tiles;
+    double cost = 0;             // seconds, or what lacks where it does not fit
+    bool fits = false;
+    std::vector<ValueId> full;   // where it does not: values that are there where it is fullest
   };
 
-  std::optional<State> with_one_more(const State& now) {
-    std::optional<State> best;
-    for (const ValueId value : candidates(now)) consider(now, {value}, best);
-    return best;
+  bool has(const State& state, const Candidate& candidate) const {
+    return (candidate.with ? state.in_tiles.with : state.in_tiles.within).contains(candidate.value);
   }
-  // Where two ops are too large, what helps one alone may gain nothing.
-  std::optional<State> with_two_more(const State& now) {
-    std::optional<State> best;
-    const std::vector<ValueId> values = candidates(now);
-    for (const ValueId first : values)
-      for (const ValueId second : values)
-        if (first < second) consider(now, {first, second}, best);
-    return best;
-  }
-  void consider(const State& now, const std::vector<ValueId>& more, std::optional<State>& best) {
-    std::set<ValueId> values = now.values;
-    values.insert(more.begin(), more.end());
-    std::optional<State> tried = state_of(std::move(values));
-    if (tried && tried->is_better_than(best ? *best : now, best ? 0 : kWorth)) best = std::move(tried);
+  static void toggle(InTiles& in_tiles, const Candidate& candidate) {
+    std::set<ValueId>& to = candidate.with ? in_tiles.with : in_tiles.within;
+    std::set<ValueId>& other = candidate.with ? in_tiles.within : in_tiles.with;
+    if (to.erase(candidate.value) > 0) return;
+    other.erase(candidate.value);
+    to.insert(candidate.value);
   }
 
-  std::optional<State> state_of(std::set<ValueId> values) {
-    std::optional<Table<RunUnit>> units = groups_.units(values);
+  // Results of cheap ops of some size and more, then gradients of weights too, then gradients that cheap ops read.
+  State best_seed() {
+    std::optional<State> best = state_of({});
+    std::int64_t most = 0;
+    for (const Candidate& candidate : candidates_) most = std::max(most, costs_.bytes[candidate.value]);
+    constexpr int kSizes = 5, kKinds = 3;
+    for (int size = 1; size <= kSizes; ++size)
+      for (int kinds = 1; kinds <= kKinds; ++kinds) {
+        InTiles in_tiles;
+        for (const Candidate& candidate : candidates_)
+          if (costs_.bytes[candidate.value] >> (kSizes - size) >= most >> kSizes && kind_of(candidate) < kinds) toggle(in_tiles, candidate);
+        if (std::optional<State> made = state_of(in_tiles); made && (!best || made->cost < best->cost)) best = std::move(made);
+      }
+    return *std::move(best);
+  }
+  int kind_of(const Candidate& candidate) const {
+    const Value& value = graph_.value(candidate.value);
+    const auto is_cheap = [&](OpId id) { return graph_.op(id).def->cheap({graph_, graph_.op(id)}); };
+    if (!candidate.with) return graph_.op(value.producer).phase == Phase::forward && is_cheap(value.producer) ? 0 : 3;
+    if (graph_.op(value.consumers[0]).phase == Phase::update) return 1;
+    return std::ranges::any_of(value.consumers, is_cheap) ? 2 : 3;
+  }
+
+  void anneal_values(State& now) {
+    while (looks_ < kLooks) {
+      const double progress = static_cast<double>(looks_) / static_cast<double>(kLooks);
+      const double temperature = step_ * kHottest * std::pow(kColdest / kHottest, progress);
+      InTiles changed = now.in_tiles;
+      const Candidate& first = any_candidate(now);
+      toggle(changed, first);
+      for (double chance = 0.4; chance_.part() < chance; chance *= 0.6)
+        if (const Candidate* other = neighbour(first)) toggle(changed, *other);
+      looks_ += 20;
+      const double allowed = now.cost - temperature * std::log(1 - chance_.part());
+      std::optional<State> made = state_of(changed, allowed);
+      if (made && made->cost <= allowed) now = *std::move(made);
+    }
+  }
+
+  const Candidate& any_candidate(const State& now) {
+    if (!now.fits && !now.full.empty() && chance_.part() < 0.5) {
+      const ValueId value = now.full[static_cast<std::size_t>(chance_.below(std::ssize(now.full)))];
+      std::int64_t seen = 0;
+      const Candidate* chosen = nullptr;
+      for (const Candidate& candidate : candidates_)
+        if (candidate.value == value && chance_.below(++seen) == 0) chosen = &candidate;
+      if (chosen) return *chosen;
+    }
+    return candidates_[static_cast<std::size_t>(chance_.below(std::ssize(candidates_)))];
+  }
+
+  // A value that the maker or a reader of this one touches.
+  const Candidate* neighbour(const Candidate& of) {
+    const Value& value = graph_.value(of.value);
+    std::int64_t seen = 0;
+    const Candidate* chosen = nullptr;
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.value == of.value) continue;
+      const Value& other = graph_.value(candidate.value);
+      const auto reads = [](const Value& what, OpId op) { return std::ranges::find(what.consumers, op) != what.consumers.end(); };
+      const bool near = reads(other, value.producer) || reads(value, other.producer) ||
+                        std::ranges::any_of(value.consumers, [&](OpId op) { return reads(other, op); });
+      if (near && chance_.below(++seen) == 0) chosen = &candidate;
+    }
+    return chosen;
+  }
+
+  // What that comes to, as far as it costs no more than so much; nothing where it cannot be.
+  std::optional<State> state_of(const InTiles& in_tiles, double allowed = std::numeric_limits<double>::infinity()) {
+    const auto [known, fresh] = known_.try_emplace(in_tiles);
+    if (!fresh && (!known->second || known->second->second)) {
+      if (!known->second) return std::nullopt;
+      return known->second->first;
+    }
+    const std::int64_t reckoned = groups_.reckoned();
+    std::optional<Table<RunUnit>> units = groups_.units(in_tiles);
+    looks_ += kLooksAUnit * (groups_.reckoned() - reckoned);
     if (!units) return std::nullopt;
-    State state{.values = std::move(values), .problem = remake_problem(request_, costs_, *std::move(units))};
-    for (const RemakeProblem::Op& op : state.problem.ops)
-      state.excess += std::max<std::int64_t>(0, own_bytes(state.problem, op) - limit_);
-    if (state.excess > 0) return state;
-    SequenceSearch search(state.problem);
-    const SequenceSearch::Least least = search.least();
-    state.least = least.bytes;
-    const RunSequence runs(state.problem, least.sequence);
-    state.fullest = runs.op_of(runs.at_peak());
-    const std::vector<FoundSequence> seeds = search.quick_seeds(limit_);
-    if (!seeds.empty()) state.seconds = seeds.front().seconds;
+    const RemakeProblem problem = remake_problem(request_, costs_, *std::move(units));
+    State state{.in_tiles = in_tiles};
+    const bool all = reckon(problem, allowed, state);
+    known->second = {state, all};
+    if (state.fits) remember(state);
     return state;
   }
 
-  // Values of the ops that need the most, the largest first.
-  std::vector<ValueId> candidates(const State& state) const {
-    const RemakeProblem& problem = state.problem;
-    constexpr double kFull = 0.7;  // of the limit
-    std::set<std::pair<std::int64_t, ValueId>> found;
-    for (std::int32_t k = 0; k < problem.ops.size(); ++k) {
-      const RemakeProblem::Op& op = problem.ops[k];
-      const std::int64_t own = own_bytes(problem, op);
-      if (state.excess > 0 ? own <= limit_
-                           : k != state.fullest && own < static_cast<std::int64_t>(kFull * static_cast<double>(limit_)))
-        continue;
-      for (const auto* values : {&op.inputs, &op.outputs})
-        for (const std::int32_t value : *values)
-          if (const ValueId id = problem.value_ids[value]; problem.values[value].bytes > limit_ / kLeastPart && groups_.may_be(id))
-            found.insert({-problem.values[value].bytes, id});
+  // Returns whether that is all there is to know, and not just that it costs more than it may.
+  bool reckon(const RemakeProblem& problem, double allowed, State& state) {
+    const auto part = [&](std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(limit_); };
+    const auto keep_full = [&](std::span<const std::int32_t> values) {
+      for (const std::int32_t value : values)
+        if (problem.values[value].bytes * kLeastPart >= limit_) state.full.push_back(problem.value_ids[value]);
+    };
+    std::int64_t excess = 0;
+    for (const RemakeProblem::Op& op : problem.ops) {
+      const std::int64_t above = own_bytes(problem, op) - limit_;
+      if (above <= 0) continue;
+      excess += above;
+      keep_full(op.inputs);
+      keep_full(op.outputs);
     }
-    std::vector<ValueId> values;
-    for (const auto& [bytes, value] : found)
-      if (values.size() < kTried) values.push_back(value);
-    return values;
+    if (excess > 0) {
+      state.cost = step_ * (kOpsExcess + kOpsExcess * part(excess));
+      return true;
+    }
+    Evictor evictor(problem);
+    std::optional<std::vector<std::int32_t>> sequence;
+    for (const EvictionRule& rule : rules_) {
+      const std::optional<std::vector<std::int32_t>> found = evict(problem, evictor, limit_, rule);
+      if (!found) continue;
+      const double seconds = RunSequence(problem, *found).seconds();
+      if (!sequence || seconds < state.cost) {
+        state.cost = seconds;
+        sequence = found;
+      }
+    }
+    state.fits = sequence.has_value();
+    if (state.fits) return true;
+    const auto cost_of = [&](std::int64_t bytes) { return step_ * kExcess * (1 + part(bytes - limit_)); };
+    std::vector<std::int32_t> order;
+    for (std::int32_t k = 0; k < problem.ops.size(); ++k) order.push_back(k);
+    std::int64_t low = limit_, high = RunSequence(problem, order).peak();
+    if (cost_of(high) > allowed) {
+      const auto most = static_cast<std::int64_t>((allowed / step_ / kExcess - 1) * static_cast<double>(limit_)) + limit_;
+      const std::optional<std::vector<std::int32_t>> found = most > limit_ ? evict_any(problem, evictor, most) : std::nullopt;
+      if (!found) {
+        state.cost = cost_of(high);
+        return false;
+      }
+      order = *found;
+      high = RunSequence(problem, order).peak();
+    }
+    constexpr std::int64_t kStep = 200;
+    while (high - low > limit_ / kStep) {
+      const std::int64_t middle = low + (high - low) / 2;
+      if (std::optional<std::vector<std::int32_t>> found = evict_any(problem, evictor, middle)) {
+        order = *std::move(found);
+        high = RunSequence(problem, order).peak();
+      } else {
+        low = middle;
+      }
+    }
+    state.cost = cost_of(high);
+    const RunSequence runs(problem, order);
+    const RunSequence::Id peak = runs.at_peak();
+    for (std::int32_t v = 0; v < problem.values.size(); ++v)
+      if (runs.touched_before(v, peak) != RunSequence::kNone && runs.read_behind(v, peak)) keep_full({&v, 1});
+    keep_full(problem.ops[runs.op_of(peak)].inputs);
+    keep_full(problem.ops[runs.op_of(peak)].outputs);
+    return true;
+  }
+
+  std::optional<std::vector<std::int32_t>> evict_any(const RemakeProblem& problem, Evictor& evictor, std::int64_t limit) {
+    for (std::size_t k = 0; k < rules_.size(); k += 3)
+      if (std::optional<std::vector<std::int32_t>> found = evict(problem, evictor, limit, rules_[k])) return found;
+    return std::nullopt;
+  }
+  // Eviction does not know how long updates hold what they read: it is asked for less by what that comes to.
+  std::optional<std::vector<std::int32_t>> evict(const RemakeProblem& problem, Evictor& evictor, std::int64_t limit,
+                                                 const EvictionRule& rule) {
+    constexpr int kAttempts = 3;
+    std::int64_t asked = limit;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      Eviction made = evictor.run(asked, rule);
+      looks_ += std::ssize(made.sequence);
+      if (!made.fits) return std::nullopt;
+      const std::int64_t peak = RunSequence(problem, made.sequence).peak();
+      if (peak <= limit) return std::move(made.sequence);
+      asked -= peak - limit;
+    }
+    return std::nullopt;
+  }
+
+  // The best states that fit, the fastest first.
+  void remember(const State& state) {
+    const auto at = std::ranges::upper_bound(finalists_, state.cost, {}, [](const State& other) { return other.cost; });
+    finalists_.insert(at, state);
+    if (finalists_.size() > kFinalists) finalists_.pop_back();
+  }
+
+  // The finalist whose sequence is the fastest when it is annealed.
+  std::optional<RemakeProblem> best_finalist() {
+    std::optional<RemakeProblem> best;
+    double least = 0;
+    for (const State& state : finalists_) {
+      RemakeProblem problem = remake_problem(request_, costs_, *groups_.units(state.in_tiles));
+      const FoundSequence found = SequenceSearch(problem).best(limit_, kMovesOfFinalist);
+      if (!found.found() || (best && found.seconds >= least)) continue;
+      least = found.seconds;
+      best = std::move(problem);
+    }
+    return best;
   }
 
   const PlanRequest& request_;
+  const Graph& graph_;
   const OpCosts& costs_;
   TileGroups groups_;
   const std::int64_t limit_;
+  const std::vector<EvictionRule> rules_ = rules();
+  std::vector<Candidate> candidates_;
+  double step_ = 0;
+  std::int64_t looks_ = 0;
+  Chance chance_{1};
+  // What is known of a state, and whether that is all; nothing: it cannot be.
+  std::map<InTiles, std::optional<std::pair<State, bool>>> known_;
+  std::vector<State> finalists_;
 };
 
 }  // namespace

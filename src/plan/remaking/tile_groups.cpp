@@ -22,8 +22,6 @@ constexpr double kSlower = 1.02;
 TileGroups::TileGroups(const PlanRequest& request, std::vector<OpId> order)
     : graph_(request.graph), channel_block_(request.storage.channel_block), order_(std::move(order)), micro_(request) {}
 
-bool TileGroups::by_forward(ValueId value) const { return graph_.op(graph_.value(value).producer).phase == Phase::forward; }
-
 // The update that alone reads a weight's gradient, where rows of the gradient are made and used up by themselves; else none.
 OpId TileGroups::row_update(ValueId gradient) const {
   const Value& value = graph_.value(gradient);
@@ -37,28 +35,35 @@ OpId TileGroups::row_update(ValueId gradient) const {
   return graph_.value(update.outputs[0]).type.shape == value.type.shape ? value.consumers[0] : OpId();
 }
 
-bool TileGroups::may_be(ValueId id) const {
-  if (row_update(id)) return true;
+// Whether a value can be made, and read by all of its readers, in tiles of rows.
+bool TileGroups::is_cut_by_rows(ValueId id) const {
   const Value& value = graph_.value(id);
   if (!value.producer || value.version_of || value.consumers.empty() || graph_.is_output(id) || value.type.shape.rank() <= kRows)
     return false;
   const Op& maker = graph_.op(value.producer);
-  if (maker.phase == Phase::update || (maker.phase == Phase::forward && maker.outputs.size() != 1)) return false;
-  if (!maker.def->can_gather({graph_, maker})) return false;
-  const auto reads_in_tiles = [&](OpId reader) { return graph_.op(reader).phase != Phase::update; };
-  return std::ranges::all_of(value.consumers, reads_in_tiles);
+  if (maker.phase == Phase::update || !maker.def->can_gather({graph_, maker})) return false;
+  return std::ranges::all_of(value.consumers, [&](OpId reader) { return graph_.op(reader).phase != Phase::update; });
 }
 
-// What makes the results of forward that an op reads in tiles, and what those read so, …
-void TileGroups::add_makers(OpId op, const std::set<ValueId>& in_tiles, std::set<OpId>& ops) const {
+bool TileGroups::may_be_within(ValueId value) const {
+  return is_cut_by_rows(value) && graph_.op(graph_.value(value).producer).outputs.size() == 1;
+}
+
+bool TileGroups::may_be_with(ValueId value) const {
+  if (row_update(value)) return true;
+  return is_cut_by_rows(value) && graph_.op(graph_.value(value).producer).phase == Phase::backward;
+}
+
+// What makes the values that an op reads in tiles, and what those read so, …
+void TileGroups::add_makers(OpId op, const InTiles& in_tiles, std::set<OpId>& ops) const {
   for (const ValueId input : graph_.op(op).inputs) {
-    if (!in_tiles.contains(input) || !by_forward(input)) continue;
+    if (!in_tiles.within.contains(input)) continue;
     const OpId maker = graph_.value(input).producer;
     if (ops.insert(maker).second) add_makers(maker, in_tiles, ops);
   }
 }
 
-std::optional<Table<RunUnit>> TileGroups::units(const std::set<ValueId>& in_tiles) {
+std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
   // By op, the one of its unit that stands for it.
   IdVector<OpId, OpId> stands_for;
   // Updates that are in no unit run as early as they can; ops that are within units of others have none of their own.
@@ -71,16 +76,16 @@ std::optional<Table<RunUnit>> TileGroups::units(const std::set<ValueId>& in_tile
     while (stands_for[op] != op) op = stands_for[op];
     return op;
   };
-  for (const ValueId value : in_tiles) {
-    const OpId maker = graph_.value(value).producer;
-    if (by_forward(value)) {
-      has_unit[maker] = false;
-      continue;
-    }
+  for (const ValueId value : in_tiles.with)
     for (const OpId reader : graph_.value(value).consumers) {
-      stands_for[leader(reader)] = leader(maker);
+      stands_for[leader(reader)] = leader(graph_.value(value).producer);
       has_unit[reader] = true;
     }
+  for (const ValueId value : in_tiles.within) {
+    const OpId maker = graph_.value(value).producer;
+    has_unit[maker] = false;
+    // What is made with all that read it is made once, and so are they.
+    if (std::ranges::any_of(graph_.op(maker).inputs, [&](ValueId input) { return in_tiles.with.contains(input); })) return std::nullopt;
   }
   IdVector<OpId, std::set<OpId>> members(graph_.op_count());
   // By leader, of what stands in the order: a unit stands where its last does.

@@ -11,25 +11,36 @@
 
 namespace outsize {
 
-// The units of a step in which some values are never whole on the device: each exists in tiles alone. What makes such a result of
-// forward runs within every unit that reads it; what makes such a gradient and all that read it are one unit. The gradient of a
-// weight is made with the weight's update, by rows of the weight.
+// Values that are never whole on the device: each exists in tiles alone.
+struct InTiles {
+  std::set<ValueId> within;  // made within every unit that reads them: once for each
+  std::set<ValueId> with;    // gradients that are made once, in one unit with all that read them
+
+  bool contains(ValueId value) const { return within.contains(value) || with.contains(value); }
+  auto operator<=>(const InTiles&) const = default;
+};
+
+// The units of a step in which some values are in tiles alone. The gradient of a weight is made with the weight's update, by rows of
+// the weight.
 class TileGroups {
  public:
   // `order`: of all ops of the graph.
   TileGroups(const PlanRequest& request, std::vector<OpId> order);
 
   // Nothing where that cannot be: an op cannot run tile by tile, or a unit would have to stand in two places.
-  std::optional<Table<RunUnit>> units(const std::set<ValueId>& in_tiles);
-  // Whether a value is of a kind that may be in tiles alone.
-  bool may_be(ValueId value) const;
+  std::optional<Table<RunUnit>> units(const InTiles& in_tiles);
+  // Whether a value is of a kind that may be made within every unit that reads it, or with all that read it.
+  bool may_be_within(ValueId value) const;
+  bool may_be_with(ValueId value) const;
+  // How many units have been cut into tiles so far: the work is almost all in that.
+  std::int64_t reckoned() const { return std::ssize(known_); }
 
  private:
   using Members = std::pair<std::vector<OpId>, std::vector<ValueId>>;  // the ops of a unit, and what outlives it
 
-  bool by_forward(ValueId value) const;
+  bool is_cut_by_rows(ValueId value) const;
   OpId row_update(ValueId gradient) const;
-  void add_makers(OpId op, const std::set<ValueId>& in_tiles, std::set<OpId>& ops) const;
+  void add_makers(OpId op, const InTiles& in_tiles, std::set<OpId>& ops) const;
   const std::optional<SplitRun>& tiles_of(const Members& members);
   std::vector<std::pair<Pieces, PieceForm>> ways_to_cut(const Members& members);
   std::vector<OpId> runs_before(const RunUnit& unit, const Table<RunUnit>& units) const;
