@@ -99,7 +99,7 @@ TEST_P(Remade, ChangesComeToWhatLivesSay) {
   for (const char* name : GetParam().within) {
     const ValueId value = step_.graph.find_value(name);
     ASSERT_TRUE(value && groups.may_be_within(value)) << name;
-    in_tiles.within.insert(value);
+    for (const OpId reader : step_.graph.value(value).consumers) in_tiles.within.insert({value, reader});
   }
   for (const char* name : GetParam().with) {
     const ValueId value = step_.graph.find_value(name);

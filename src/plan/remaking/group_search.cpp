@@ -61,8 +61,12 @@ class GroupSearch {
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
       const ValueId value(v);
       if (costs.bytes[value] * kLeastPart < limit_) continue;
-      if (groups_.may_be_within(value)) candidates_.push_back({value, false});
-      if (groups_.may_be_with(value)) candidates_.push_back({value, true});
+      if (groups_.may_be_with(value)) candidates_.push_back({value, Kind::with});
+      if (!groups_.may_be_within(value)) continue;
+      candidates_.push_back({value, Kind::within_all});
+      const std::vector<OpId>& readers = graph_.value(value).consumers;
+      if (readers.size() < 2) continue;
+      for (const OpId reader : readers) candidates_.push_back({value, Kind::within_one, reader});
     }
   }
 
@@ -74,9 +78,12 @@ class GroupSearch {
   }
 
  private:
+  // A change: of what all of a value's readers read in tiles, or one of them.
+  enum class Kind : std::uint8_t { within_all, within_one, with };
   struct Candidate {
     ValueId value;
-    bool with = false;
+    Kind kind = Kind::within_all;
+    OpId reader = {};
   };
   // With these values in tiles.
   struct State {
@@ -86,15 +93,24 @@ class GroupSearch {
     std::vector<ValueId> full;   // where it does not: values that are there where it is fullest
   };
 
-  bool has(const State& state, const Candidate& candidate) const {
-    return (candidate.with ? state.in_tiles.with : state.in_tiles.within).contains(candidate.value);
-  }
-  static void toggle(InTiles& in_tiles, const Candidate& candidate) {
-    std::set<ValueId>& to = candidate.with ? in_tiles.with : in_tiles.within;
-    std::set<ValueId>& other = candidate.with ? in_tiles.within : in_tiles.with;
-    if (to.erase(candidate.value) > 0) return;
-    other.erase(candidate.value);
-    to.insert(candidate.value);
+  void toggle(InTiles& in_tiles, const Candidate& candidate) const {
+    const ValueId value = candidate.value;
+    const std::vector<OpId>& readers = graph_.value(value).consumers;
+    if (candidate.kind == Kind::with) {
+      if (in_tiles.with.erase(value) > 0) return;
+      in_tiles.with.insert(value);
+      for (const OpId reader : readers) in_tiles.within.erase({value, reader});
+      return;
+    }
+    in_tiles.with.erase(value);
+    if (candidate.kind == Kind::within_one) {
+      if (in_tiles.within.erase({value, candidate.reader}) == 0) in_tiles.within.insert({value, candidate.reader});
+      return;
+    }
+    std::size_t there = 0;
+    for (const OpId reader : readers) there += in_tiles.within.erase({value, reader});
+    if (there < readers.size())
+      for (const OpId reader : readers) in_tiles.within.insert({value, reader});
   }
 
   // Results of cheap ops of some size and more, then gradients of weights too, then gradients that cheap ops read.
@@ -115,7 +131,8 @@ class GroupSearch {
   int kind_of(const Candidate& candidate) const {
     const Value& value = graph_.value(candidate.value);
     const auto is_cheap = [&](OpId id) { return graph_.op(id).def->cheap({graph_, graph_.op(id)}); };
-    if (!candidate.with) return graph_.op(value.producer).phase == Phase::forward && is_cheap(value.producer) ? 0 : 3;
+    if (candidate.kind == Kind::within_one) return 3;
+    if (candidate.kind == Kind::within_all) return graph_.op(value.producer).phase == Phase::forward && is_cheap(value.producer) ? 0 : 3;
     if (graph_.op(value.consumers[0]).phase == Phase::update) return 1;
     return std::ranges::any_of(value.consumers, is_cheap) ? 2 : 3;
   }

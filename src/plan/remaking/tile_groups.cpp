@@ -45,9 +45,7 @@ bool TileGroups::is_cut_by_rows(ValueId id) const {
   return std::ranges::all_of(value.consumers, [&](OpId reader) { return graph_.op(reader).phase != Phase::update; });
 }
 
-bool TileGroups::may_be_within(ValueId value) const {
-  return is_cut_by_rows(value) && graph_.op(graph_.value(value).producer).outputs.size() == 1;
-}
+bool TileGroups::may_be_within(ValueId value) const { return is_cut_by_rows(value); }
 
 bool TileGroups::may_be_with(ValueId value) const {
   if (row_update(value)) return true;
@@ -57,16 +55,24 @@ bool TileGroups::may_be_with(ValueId value) const {
 // What makes the values that an op reads in tiles, and what those read so, …
 void TileGroups::add_makers(OpId op, const InTiles& in_tiles, std::set<OpId>& ops) const {
   for (const ValueId input : graph_.op(op).inputs) {
-    if (!in_tiles.within.contains(input)) continue;
+    if (!in_tiles.within.contains({input, op})) continue;
     const OpId maker = graph_.value(input).producer;
     if (ops.insert(maker).second) add_makers(maker, in_tiles, ops);
   }
 }
 
+// Whether anything reads a value as a whole, or would if it were there.
+bool TileGroups::is_whole(ValueId value, const InTiles& in_tiles) const {
+  if (in_tiles.with.contains(value)) return false;
+  const std::vector<OpId>& readers = graph_.value(value).consumers;
+  return readers.empty() || graph_.is_output(value) ||
+         !std::ranges::all_of(readers, [&](OpId reader) { return in_tiles.within.contains({value, reader}); });
+}
+
 std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
   // By op, the one of its unit that stands for it.
   IdVector<OpId, OpId> stands_for;
-  // Updates that are in no unit run as early as they can; ops that are within units of others have none of their own.
+  // Updates that are in no unit run as early as they can; ops that are within units of others alone have none of their own.
   IdVector<OpId, bool> has_unit;
   for (std::int64_t k = 0; k < graph_.op_count(); ++k) {
     stands_for.push_back(OpId(k));
@@ -81,11 +87,12 @@ std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
       stands_for[leader(reader)] = leader(graph_.value(value).producer);
       has_unit[reader] = true;
     }
-  for (const ValueId value : in_tiles.within) {
-    const OpId maker = graph_.value(value).producer;
-    has_unit[maker] = false;
+  for (const auto& [value, reader] : in_tiles.within) {
+    const Op& maker = graph_.op(graph_.value(value).producer);
     // What is made with all that read it is made once, and so are they.
-    if (std::ranges::any_of(graph_.op(maker).inputs, [&](ValueId input) { return in_tiles.with.contains(input); })) return std::nullopt;
+    const auto is_with = [&](ValueId of) { return in_tiles.with.contains(of); };
+    if (std::ranges::any_of(maker.inputs, is_with) || std::ranges::any_of(maker.outputs, is_with)) return std::nullopt;
+    has_unit[graph_.value(value).producer] = std::ranges::any_of(maker.outputs, [&](ValueId of) { return is_whole(of, in_tiles); });
   }
   IdVector<OpId, std::set<OpId>> members(graph_.op_count());
   // By leader, of what stands in the order: a unit stands where its last does.
@@ -93,24 +100,25 @@ std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
   for (const OpId op : order_) {
     if (!has_unit[op]) continue;
     members[leader(op)].insert(op);
-    add_makers(op, in_tiles, members[leader(op)]);
     ++left[leader(op)];
   }
   Table<RunUnit> units;
   for (const OpId op : order_) {
     if (!has_unit[op] || --left[leader(op)] > 0) continue;
-    Members of;
-    of.first.assign(members[leader(op)].begin(), members[leader(op)].end());
-    for (const OpId member : of.first)
+    const std::set<OpId>& own = members[leader(op)];
+    std::set<OpId> all = own;
+    for (const OpId member : own) add_makers(member, in_tiles, all);
+    Members of{.ops = {all.begin(), all.end()}};
+    for (const OpId member : of.ops)
       for (const ValueId output : graph_.op(member).outputs)
-        if (!in_tiles.contains(output)) of.second.push_back(output);
-    if (of.first.size() == 1) {
-      units.push_back({of.first});
+        if (is_whole(output, in_tiles)) (own.contains(member) ? of.makes : of.inner).push_back(output);
+    if (of.ops.size() == 1) {
+      units.push_back({of.ops});
       continue;
     }
     const std::optional<SplitRun>& tiles = tiles_of(of);
     if (!tiles) return std::nullopt;
-    units.push_back({of.first, tiles});
+    units.push_back({of.ops, tiles});
   }
   if (!put_in_order(units)) return std::nullopt;
   return units;
@@ -118,7 +126,7 @@ std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
 
 // The ways to cut a unit, from few tiles to many.
 std::vector<std::pair<Pieces, PieceForm>> TileGroups::ways_to_cut(const Members& members) {
-  const auto& [ops, leaving] = members;
+  const std::vector<OpId>& ops = members.ops;
   std::vector<std::pair<Pieces, PieceForm>> ways;
   if (const Op& last = graph_.op(ops.back()); last.phase == Phase::update) {
     const std::int64_t rows = graph_.value(last.outputs[0]).type.shape[0];
@@ -133,12 +141,12 @@ std::vector<std::pair<Pieces, PieceForm>> TileGroups::ways_to_cut(const Members&
 const std::optional<SplitRun>& TileGroups::tiles_of(const Members& members) {
   const auto [known, fresh] = known_.try_emplace(members);
   if (!fresh) return known->second;
-  const auto& [ops, leaving] = members;
-  const auto leaves = [&](ValueId value) { return std::ranges::find(leaving, value) != leaving.end(); };
+  const auto leaves = [&](ValueId value) { return std::ranges::find(members.makes, value) != members.makes.end(); };
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [pieces, form] : ways_to_cut(members)) {
     try {
-      SplitRun made = micro_.run(ops, pieces, leaves, form);
+      SplitRun made = micro_.run(members.ops, pieces, leaves, form);
+      made.pass.inner = members.inner;
       if (made.seconds > least * kSlower) continue;
       least = std::min(least, made.seconds);
       known->second = std::move(made);

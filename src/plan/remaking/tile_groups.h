@@ -11,17 +11,16 @@
 
 namespace outsize {
 
-// Values that are never whole on the device: each exists in tiles alone.
+// What is read tile by tile, and is not whole for those that read it so.
 struct InTiles {
-  std::set<ValueId> within;  // made within every unit that reads them: once for each
-  std::set<ValueId> with;    // gradients that are made once, in one unit with all that read them
+  std::set<std::pair<ValueId, OpId>> within;  // the value is made within the unit of this reader: once more for each such unit
+  std::set<ValueId> with;                     // gradients that are made once, in one unit with all that read them
 
-  bool contains(ValueId value) const { return within.contains(value) || with.contains(value); }
   auto operator<=>(const InTiles&) const = default;
 };
 
-// The units of a step in which some values are in tiles alone. The gradient of a weight is made with the weight's update, by rows of
-// the weight.
+// The units of a step in which some values are read in tiles. A value is whole as well where any op reads it whole. The gradient of
+// a weight is made with the weight's update, by rows of the weight.
 class TileGroups {
  public:
   // `order`: of all ops of the graph.
@@ -29,18 +28,25 @@ class TileGroups {
 
   // Nothing where that cannot be: an op cannot run tile by tile, or a unit would have to stand in two places.
   std::optional<Table<RunUnit>> units(const InTiles& in_tiles);
-  // Whether a value is of a kind that may be made within every unit that reads it, or with all that read it.
+  // Whether a value is of a kind that may be made within the units that read it, or with all that read it.
   bool may_be_within(ValueId value) const;
   bool may_be_with(ValueId value) const;
   // How many units have been cut into tiles so far: the work is almost all in that.
   std::int64_t reckoned() const { return std::ssize(known_); }
 
  private:
-  using Members = std::pair<std::vector<OpId>, std::vector<ValueId>>;  // the ops of a unit, and what outlives it
+  // The ops of a unit, in their order, and what it makes for those after it.
+  struct Members {
+    std::vector<OpId> ops;
+    std::vector<ValueId> makes;
+    std::vector<ValueId> inner;  // what it makes for itself alone, though it is whole elsewhere
+    auto operator<=>(const Members&) const = default;
+  };
 
   bool is_cut_by_rows(ValueId value) const;
   OpId row_update(ValueId gradient) const;
   void add_makers(OpId op, const InTiles& in_tiles, std::set<OpId>& ops) const;
+  bool is_whole(ValueId value, const InTiles& in_tiles) const;
   const std::optional<SplitRun>& tiles_of(const Members& members);
   std::vector<std::pair<Pieces, PieceForm>> ways_to_cut(const Members& members);
   std::vector<OpId> runs_before(const RunUnit& unit, const Table<RunUnit>& units) const;
