@@ -12,6 +12,7 @@
 #include "ops/registry.h"
 #include "plan/analysis/order.h"
 #include "plan/remaking/annealing.h"
+#include "plan/remaking/group_search.h"
 #include "plan/remaking/tile_groups.h"
 
 namespace outsize {
@@ -94,7 +95,7 @@ void Remade::change_at_random(const RemakeProblem& problem) {
 }
 
 TEST_P(Remade, ChangesComeToWhatLivesSay) {
-  TileGroups groups(request_, order_);
+  TileGroups groups(request_, costs_, order_, largest_op(remake_problem(request_, costs_, whole_units(step_.graph, order_))));
   InTiles in_tiles;
   for (const char* name : GetParam().within) {
     const ValueId value = step_.graph.find_value(name);

@@ -17,13 +17,19 @@ constexpr std::int64_t kLeastPart = 100;
 constexpr double kFilled = 0.985;
 // The effort: ops that eviction may walk over, of which a million take about a second. What a unit costs in tiles is as much work
 // as walking over so many.
-constexpr std::int64_t kLooks = 4'000'000, kLooksAUnit = 1000;
+static const std::int64_t kLooks = getenv("LOOKS") ? atol(getenv("LOOKS")) : 3500000; constexpr std::int64_t kLooksAUnit = 400;
 // Temperatures, as parts of the step.
-constexpr double kHottest = 0.01, kColdest = 0.0005;
-// A value in tiles that saves less than this part of the step is not worth it.
-constexpr double kWorth = 0.0005;
-// The bytes that lack, as parts of the limit, cost so many steps: those of single ops, and those of the whole.
-constexpr double kOpsExcess = 30, kExcess = 10;
+static const double kHottest = getenv("HOT") ? atof(getenv("HOT")) : 0.005, kColdest = getenv("COLD") ? atof(getenv("COLD")) : 0.0005;
+static const double kWarm = getenv("WARM") ? atof(getenv("WARM")) : 0.002;
+static const int kBeginnings = getenv("BEG") ? atoi(getenv("BEG")) : 4;
+// What does not fit costs so many steps, and as many times this more as bytes lack in parts of the limit; where single ops do not
+// fit, it costs more than anything else.
+constexpr double kUnfit = 8, kExcess = 0.4, kOpsExcess = 100;
+// The least bytes are known to such a part of the limit.
+constexpr std::int64_t kByteSteps = 200;
+// So many rules of eviction are tried first; what they find that costs so many times what it may is given up.
+static const std::size_t kLeadingRules = getenv("LEAD") ? atol(getenv("LEAD")) : 4;
+constexpr double kHopeless = 1.02;
 // So many of the best are annealed, with so many moves, before one is taken.
 constexpr std::size_t kFinalists = 4;
 constexpr std::int64_t kMovesOfFinalist = 40000;
@@ -45,7 +51,8 @@ std::vector<EvictionRule> rules() {
   std::vector<EvictionRule> all;
   for (const bool seconds : {false, true})
     for (const double cost : {0.7, 1.0})
-      for (const double distance : {0.0, 0.3, 0.6, 1.0}) all.push_back({cost, distance, seconds, {}});
+      for (const double distance : {0.0, 0.3, 0.6, 1.0})
+        if (!getenv("FEW") || (distance > 0.1 && (cost == 1.0))) all.push_back({cost, distance, seconds, {}});
   return all;
 }
 
@@ -55,7 +62,7 @@ class GroupSearch {
       : request_(request),
         graph_(request.graph),
         costs_(costs),
-        groups_(request, order),
+        groups_(request, costs, order, limit),
         limit_(static_cast<std::int64_t>(kFilled * static_cast<double>(limit))) {
     for (const double seconds : costs.seconds) step_ += seconds;
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
@@ -66,18 +73,40 @@ class GroupSearch {
       candidates_.push_back({value, Kind::within_all});
       const std::vector<OpId>& readers = graph_.value(value).consumers;
       if (readers.size() < 2) continue;
-      for (const OpId reader : readers) candidates_.push_back({value, Kind::within_one, reader});
+      const Op& maker = graph_.op(graph_.value(value).producer);
+      static const int mode = getenv("ONE") ? atoi(getenv("ONE")) : 1;
+      if (mode == 0 || (mode == 1 && maker.def->cheap({graph_, maker}))) continue;
+      for (const OpId reader : readers)
+        if (mode == 2 || graph_.op(reader).phase == Phase::backward) candidates_.push_back({value, Kind::within_one, reader});
     }
   }
 
   std::optional<RemakeProblem> run() {
     if (candidates_.empty()) return std::nullopt;
     State now = best_seed();
-    anneal_values(now);
+    if (getenv("DEBUG")) fprintf(stderr, "seed %.4f units %ld looks %ld states %zu\n", now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
+    make_ops_fit(now);
+    if (getenv("DEBUG")) fprintf(stderr, "seed %.4f units %ld looks %ld states %zu\n", now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
+    // Several beginnings, and the rest of the effort on the best.
+    State best = now;
+    const std::int64_t each = (kLooks - looks_) / (kBeginnings + 2);
+    for (int k = 0; k < kBeginnings; ++k) {
+      State from = now;
+      anneal_values(from, each, kHottest, kWarm);
+    if (getenv("DEBUG")) fprintf(stderr, "begin %.4f units %ld looks %ld states %zu\n", from.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
+      if (from.cost < best.cost) best = std::move(from);
+    }
+    now = best;
+    anneal_values(now, kLooks - looks_, kWarm, kColdest);
+    if (getenv("DEBUG")) { fprintf(stderr, "end %.4f units %ld looks %ld states %zu\n", now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
+      for (auto& f : finalists_) fprintf(stderr, " final %.4f\n", f.cost / step_);
+      for (auto v : now.full) fprintf(stderr, " %s", graph_.value(v).name.c_str());
+      fprintf(stderr, "\n"); }
     return best_finalist();
   }
 
  private:
+  static constexpr int kNoSeed = 5;
   // A change: of what all of a value's readers read in tiles, or one of them.
   enum class Kind : std::uint8_t { within_all, within_one, with };
   struct Candidate {
@@ -113,34 +142,74 @@ class GroupSearch {
       for (const OpId reader : readers) in_tiles.within.insert({value, reader});
   }
 
-  // Results of cheap ops of some size and more, then gradients of weights too, then gradients that cheap ops read.
+  // Of some size and more: results of cheap ops; gradients of weights too; gradients that cheap ops read; what cheap ops alone read,
+  // and gradients that they make. Small ones are in the seeds of few kinds, so that all of a kind come together.
   State best_seed() {
     std::optional<State> best = state_of({});
-    std::int64_t most = 0;
-    for (const Candidate& candidate : candidates_) most = std::max(most, costs_.bytes[candidate.value]);
-    constexpr int kSizes = 5, kKinds = 3;
+    for (const Candidate& candidate : candidates_) most_ = std::max(most_, costs_.bytes[candidate.value]);
+    constexpr int kSizes = 5;
     for (int size = 1; size <= kSizes; ++size)
-      for (int kinds = 1; kinds <= kKinds; ++kinds) {
+      for (int kinds = 1; kinds < kNoSeed; ++kinds) {
         InTiles in_tiles;
         for (const Candidate& candidate : candidates_)
-          if (costs_.bytes[candidate.value] >> (kSizes - size) >= most >> kSizes && kind_of(candidate) < kinds) toggle(in_tiles, candidate);
+          if (costs_.bytes[candidate.value] >> (kSizes - size) >= most_ >> kSizes && kind_of(candidate) <= kinds) toggle(in_tiles, candidate);
         if (std::optional<State> made = state_of(in_tiles); made && (!best || made->cost < best->cost)) best = std::move(made);
       }
     return *std::move(best);
   }
+  // In which of the seeds a candidate is: from this kind on.
   int kind_of(const Candidate& candidate) const {
     const Value& value = graph_.value(candidate.value);
     const auto is_cheap = [&](OpId id) { return graph_.op(id).def->cheap({graph_, graph_.op(id)}); };
-    if (candidate.kind == Kind::within_one) return 3;
-    if (candidate.kind == Kind::within_all) return graph_.op(value.producer).phase == Phase::forward && is_cheap(value.producer) ? 0 : 3;
-    if (graph_.op(value.consumers[0]).phase == Phase::update) return 1;
-    return std::ranges::any_of(value.consumers, is_cheap) ? 2 : 3;
+    const bool made_cheaply = is_cheap(value.producer);
+    const bool by_forward = graph_.op(value.producer).phase == Phase::forward;
+    switch (candidate.kind) {
+      case Kind::within_all:
+        if (!by_forward) return kNoSeed;
+        return made_cheaply ? 1 : std::ranges::all_of(value.consumers, is_cheap) ? 4 : kNoSeed;
+      case Kind::within_one:
+        return kNoSeed;
+      case Kind::with:
+        if (graph_.op(value.consumers[0]).phase == Phase::update) return 2;
+        return std::ranges::any_of(value.consumers, is_cheap) ? 3 : made_cheaply ? 4 : kNoSeed;
+    }
+    return kNoSeed;
   }
 
-  void anneal_values(State& now) {
-    while (looks_ < kLooks) {
-      const double progress = static_cast<double>(looks_) / static_cast<double>(kLooks);
-      const double temperature = step_ * kHottest * std::pow(kColdest / kHottest, progress);
+  // While single ops do not fit: what gains most of the changes of one value that such an op touches, or of two.
+  void make_ops_fit(State& now) {
+    while (now.cost >= step_ * kOpsExcess && looks_ < kLooks / 2) {
+      std::vector<const Candidate*> all;
+      for (const Candidate& candidate : candidates_)
+        if (candidate.kind != Kind::within_one && std::ranges::find(now.full, candidate.value) != now.full.end()) all.push_back(&candidate);
+      std::optional<State> best;
+      const auto consider = [&](InTiles changed) {
+        std::optional<State> made = state_of(changed);
+        looks_ += 20;
+        if (made && made->cost < (best ? best->cost : now.cost)) best = std::move(made);
+      };
+      for (const Candidate* first : all) {
+        InTiles changed = now.in_tiles;
+        toggle(changed, *first);
+        consider(std::move(changed));
+      }
+      for (std::size_t k = 0; !best && k < all.size(); ++k)
+        for (std::size_t j = 0; j < k; ++j) {
+          InTiles changed = now.in_tiles;
+          toggle(changed, *all[k]);
+          toggle(changed, *all[j]);
+          consider(std::move(changed));
+        }
+      if (!best) return;
+      now = *std::move(best);
+    }
+  }
+
+  // With so many looks, from one temperature to another.
+  void anneal_values(State& now, std::int64_t looks, double hottest, double coldest) {
+    for (const std::int64_t begin = looks_; looks_ < begin + looks;) {
+      const double progress = static_cast<double>(looks_ - begin) / static_cast<double>(looks);
+      const double temperature = step_ * hottest * std::pow(coldest / hottest, progress);
       InTiles changed = now.in_tiles;
       const Candidate& first = any_candidate(now);
       toggle(changed, first);
@@ -149,6 +218,7 @@ class GroupSearch {
       looks_ += 20;
       const double allowed = now.cost - temperature * std::log(1 - chance_.part());
       std::optional<State> made = state_of(changed, allowed);
+      if (getenv("DEBUG") && ++count_ % 400 == 0) fprintf(stderr, "%d %.4f units %ld looks %ld states %zu\n", count_, now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
       if (made && made->cost <= allowed) now = *std::move(made);
     }
   }
@@ -162,7 +232,11 @@ class GroupSearch {
         if (candidate.value == value && chance_.below(++seen) == 0) chosen = &candidate;
       if (chosen) return *chosen;
     }
-    return candidates_[static_cast<std::size_t>(chance_.below(std::ssize(candidates_)))];
+    // The larger, the likelier.
+    for (;;) {
+      const Candidate& any = candidates_[static_cast<std::size_t>(chance_.below(std::ssize(candidates_)))];
+      if (chance_.part() * chance_.part() * static_cast<double>(most_) < static_cast<double>(costs_.bytes[any.value])) return any;
+    }
   }
 
   // A value that the maker or a reader of this one touches.
@@ -220,25 +294,24 @@ class GroupSearch {
       return true;
     }
     Evictor evictor(problem);
-    std::optional<std::vector<std::int32_t>> sequence;
-    for (const EvictionRule& rule : rules_) {
-      const std::optional<std::vector<std::int32_t>> found = evict(problem, evictor, limit_, rule);
-      if (!found) continue;
-      const double seconds = RunSequence(problem, *found).seconds();
-      if (!sequence || seconds < state.cost) {
-        state.cost = seconds;
-        sequence = found;
+    const double unfit = step_ * kUnfit;
+    if (allowed < unfit) {
+      // Whether it may be fast enough is asked of some rules first.
+      reckon_seconds(problem, evictor, {0, kLeadingRules}, state);
+      if (!state.fits || state.cost > allowed * kHopeless) {
+        state.cost = std::max(state.cost, allowed * kHopeless);
+        return false;
       }
+      reckon_seconds(problem, evictor, {kLeadingRules, rules_.size()}, state);
+      return true;
     }
-    state.fits = sequence.has_value();
-    if (state.fits) return true;
-    const auto cost_of = [&](std::int64_t bytes) { return step_ * kExcess * (1 + part(bytes - limit_)); };
     std::vector<std::int32_t> order;
     for (std::int32_t k = 0; k < problem.ops.size(); ++k) order.push_back(k);
-    std::int64_t low = limit_, high = RunSequence(problem, order).peak();
+    std::int64_t low = limit_ - 1, high = RunSequence(problem, order).peak();
+    const auto cost_of = [&](std::int64_t bytes) { return unfit * (1 + kExcess * part(bytes - limit_)); };
     if (cost_of(high) > allowed) {
-      const auto most = static_cast<std::int64_t>((allowed / step_ / kExcess - 1) * static_cast<double>(limit_)) + limit_;
-      const std::optional<std::vector<std::int32_t>> found = most > limit_ ? evict_any(problem, evictor, most) : std::nullopt;
+      const auto most = limit_ + static_cast<std::int64_t>((allowed / unfit - 1) / kExcess * static_cast<double>(limit_));
+      const std::optional<std::vector<std::int32_t>> found = evict_any(problem, evictor, most);
       if (!found) {
         state.cost = cost_of(high);
         return false;
@@ -246,9 +319,8 @@ class GroupSearch {
       order = *found;
       high = RunSequence(problem, order).peak();
     }
-    constexpr std::int64_t kStep = 200;
-    while (high - low > limit_ / kStep) {
-      const std::int64_t middle = low + (high - low) / 2;
+    while (high > limit_ && high - low > limit_ / kByteSteps) {
+      const std::int64_t middle = std::max(limit_, low + (high - low) / 2);
       if (std::optional<std::vector<std::int32_t>> found = evict_any(problem, evictor, middle)) {
         order = *std::move(found);
         high = RunSequence(problem, order).peak();
@@ -256,7 +328,9 @@ class GroupSearch {
         low = middle;
       }
     }
-    state.cost = cost_of(high);
+    if (high < limit_ + limit_ / 100) reckon_seconds(problem, evictor, {0, rules_.size()}, state);
+    if (state.fits) return true;
+    state.cost = cost_of(std::max(high, limit_ + 1));
     const RunSequence runs(problem, order);
     const RunSequence::Id peak = runs.at_peak();
     for (std::int32_t v = 0; v < problem.values.size(); ++v)
@@ -264,6 +338,21 @@ class GroupSearch {
     keep_full(problem.ops[runs.op_of(peak)].inputs);
     keep_full(problem.ops[runs.op_of(peak)].outputs);
     return true;
+  }
+
+  // The seconds of the fastest sequence that some of the rules find; a rule that finds it comes further to the front.
+  void reckon_seconds(const RemakeProblem& problem, Evictor& evictor, std::pair<std::size_t, std::size_t> which, State& state) {
+    std::size_t best = rules_.size();
+    for (std::size_t k = which.first; k < which.second; ++k) {
+      const std::optional<std::vector<std::int32_t>> found = evict(problem, evictor, limit_, rules_[k]);
+      if (!found) continue;
+      const double seconds = RunSequence(problem, *found).seconds();
+      if (state.fits && seconds >= state.cost) continue;
+      state.fits = true;
+      state.cost = seconds;
+      best = k;
+    }
+    if (best > 0 && best < rules_.size()) std::swap(rules_[best], rules_[best / 2]);
   }
 
   std::optional<std::vector<std::int32_t>> evict_any(const RemakeProblem& problem, Evictor& evictor, std::int64_t limit) {
@@ -313,11 +402,12 @@ class GroupSearch {
   const OpCosts& costs_;
   TileGroups groups_;
   const std::int64_t limit_;
-  const std::vector<EvictionRule> rules_ = rules();
+  std::vector<EvictionRule> rules_ = rules();
   std::vector<Candidate> candidates_;
   double step_ = 0;
-  std::int64_t looks_ = 0;
-  Chance chance_{1};
+  std::int64_t most_ = 0;  // bytes of the largest candidate
+  std::int64_t looks_ = 0; int count_ = 0;
+  Chance chance_{getenv("SEED") ? (std::uint64_t)atol(getenv("SEED")) : 1};
   // What is known of a state, and whether that is all; nothing: it cannot be.
   std::map<InTiles, std::optional<std::pair<State, bool>>> known_;
   std::vector<State> finalists_;

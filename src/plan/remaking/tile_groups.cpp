@@ -14,13 +14,17 @@ namespace {
 // Tiles are rows of maps, so many of them.
 constexpr int kRows = 2;
 constexpr std::array<std::int64_t, 4> kCounts{4, 8, 16, 32};
-// More tiles are taken, as they need less room, where they take at most so many times as long.
-constexpr double kSlower = 1.02;
+// Of the numbers of tiles that one is taken whose seconds are the fewest, where the whole limit in bytes is worth so many steps.
+constexpr double kLimitInSteps = 0.3;
 
 }  // namespace
 
-TileGroups::TileGroups(const PlanRequest& request, std::vector<OpId> order)
-    : graph_(request.graph), channel_block_(request.storage.channel_block), order_(std::move(order)), micro_(request) {}
+TileGroups::TileGroups(const PlanRequest& request, const OpCosts& costs, std::vector<OpId> order, std::int64_t limit)
+    : graph_(request.graph), channel_block_(request.storage.channel_block), order_(std::move(order)), micro_(request) {
+  double step = 0;
+  for (const double seconds : costs.seconds) step += seconds;
+  seconds_a_byte_ = kLimitInSteps * step / static_cast<double>(limit);
+}
 
 // The update that alone reads a weight's gradient, where rows of the gradient are made and used up by themselves; else none.
 OpId TileGroups::row_update(ValueId gradient) const {
@@ -91,8 +95,9 @@ std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
     const Op& maker = graph_.op(graph_.value(value).producer);
     // What is made with all that read it is made once, and so are they.
     const auto is_with = [&](ValueId of) { return in_tiles.with.contains(of); };
-    if (std::ranges::any_of(maker.inputs, is_with) || std::ranges::any_of(maker.outputs, is_with)) return std::nullopt;
-    has_unit[graph_.value(value).producer] = std::ranges::any_of(maker.outputs, [&](ValueId of) { return is_whole(of, in_tiles); });
+    if (std::ranges::any_of(maker.inputs, is_with)) return std::nullopt;
+    has_unit[graph_.value(value).producer] =
+        std::ranges::any_of(maker.outputs, [&](ValueId of) { return is_with(of) || is_whole(of, in_tiles); });
   }
   IdVector<OpId, std::set<OpId>> members(graph_.op_count());
   // By leader, of what stands in the order: a unit stands where its last does.
@@ -147,8 +152,9 @@ const std::optional<SplitRun>& TileGroups::tiles_of(const Members& members) {
     try {
       SplitRun made = micro_.run(members.ops, pieces, leaves, form);
       made.pass.inner = members.inner;
-      if (made.seconds > least * kSlower) continue;
-      least = std::min(least, made.seconds);
+      const double cost = made.seconds + seconds_a_byte_ * static_cast<double>(made.bytes);
+      if (cost > least) continue;
+      least = cost;
       known->second = std::move(made);
     } catch (const UserError&) {  // these ops cannot be one pass
       break;

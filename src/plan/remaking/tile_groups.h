@@ -23,8 +23,8 @@ struct InTiles {
 // a weight is made with the weight's update, by rows of the weight.
 class TileGroups {
  public:
-  // `order`: of all ops of the graph.
-  TileGroups(const PlanRequest& request, std::vector<OpId> order);
+  // `order`: of all ops of the graph. `limit`: bytes within which they are to run.
+  TileGroups(const PlanRequest& request, const OpCosts& costs, std::vector<OpId> order, std::int64_t limit);
 
   // Nothing where that cannot be: an op cannot run tile by tile, or a unit would have to stand in two places.
   std::optional<Table<RunUnit>> units(const InTiles& in_tiles);
@@ -55,6 +55,7 @@ class TileGroups {
 
   const Graph& graph_;
   const std::int64_t channel_block_;
+  double seconds_a_byte_ = 0;
   const std::vector<OpId> order_;
   MicroOps micro_;
   std::map<Members, std::optional<SplitRun>> known_;
