@@ -151,7 +151,8 @@ class Checker {
       for (ValueId output : op.outputs) here.push_back(output);
     }
     for (std::size_t k = 0; k < pass.inner.size(); ++k) {
-      if (std::ranges::find(here, pass.inner[k]) == here.end()) fail("{}inner: {} is not made in this pass", where, name(pass.inner[k]));
+      if (std::ranges::find(here, pass.inner[k]) == here.end())
+        fail("{}inner: {} is not made in this pass", where, name(pass.inner[k]));
       if (home_of(graph_, plan_, pass.inner[k]) != Tier::device)
         fail("{}inner: {} lives on {}", where, name(pass.inner[k]), name_of(home_of(graph_, plan_, pass.inner[k])));
       device_[pass.inner[k]] = was_there[k];

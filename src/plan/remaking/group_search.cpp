@@ -15,20 +15,19 @@ namespace {
 constexpr std::int64_t kLeastPart = 100;
 // Sequences are sought a little below the limit, which packing needs.
 constexpr double kFilled = 0.985;
-// The effort: ops that eviction may walk over, of which a million take about a second. What a unit costs in tiles is as much work
-// as walking over so many.
-static const std::int64_t kLooks = getenv("LOOKS") ? atol(getenv("LOOKS")) : 3500000; constexpr std::int64_t kLooksAUnit = 400;
+// The effort: ops that eviction may walk over for each move, of which a million take about a second; a third of that where another
+// limit is tried. What a unit costs in tiles is as much work as walking over so many, and a look at a known state as over so few.
+constexpr double kLooksAMove = 3.5;
+constexpr std::int64_t kLaterPart = 3, kLooksAUnit = 400, kLooksAState = 20;
 // Temperatures, as parts of the step.
-static const double kHottest = getenv("HOT") ? atof(getenv("HOT")) : 0.005, kColdest = getenv("COLD") ? atof(getenv("COLD")) : 0.0005;
-static const double kWarm = getenv("WARM") ? atof(getenv("WARM")) : 0.002;
-static const int kBeginnings = getenv("BEG") ? atoi(getenv("BEG")) : 4;
+constexpr double kHottest = 0.002, kColdest = 0.0003;
 // What does not fit costs so many steps, and as many times this more as bytes lack in parts of the limit; where single ops do not
 // fit, it costs more than anything else.
 constexpr double kUnfit = 8, kExcess = 0.4, kOpsExcess = 100;
 // The least bytes are known to such a part of the limit.
 constexpr std::int64_t kByteSteps = 200;
 // So many rules of eviction are tried first; what they find that costs so many times what it may is given up.
-static const std::size_t kLeadingRules = getenv("LEAD") ? atol(getenv("LEAD")) : 4;
+constexpr std::size_t kLeadingRules = 2;
 constexpr double kHopeless = 1.02;
 // So many of the best are annealed, with so many moves, before one is taken.
 constexpr std::size_t kFinalists = 4;
@@ -49,20 +48,21 @@ std::int64_t own_bytes(const RemakeProblem& problem, const RemakeProblem::Op& op
 
 std::vector<EvictionRule> rules() {
   std::vector<EvictionRule> all;
-  for (const bool seconds : {false, true})
-    for (const double cost : {0.7, 1.0})
-      for (const double distance : {0.0, 0.3, 0.6, 1.0})
-        if (!getenv("FEW") || (distance > 0.1 && (cost == 1.0))) all.push_back({cost, distance, seconds, {}});
+  for (const double distance : {0.6, 0.3, 1.0})
+    for (const bool seconds : {false, true}) all.push_back({1, distance, seconds, {}});
   return all;
 }
 
-class GroupSearch {
+}  // namespace
+
+class GroupSearch::Search {
  public:
-  GroupSearch(const PlanRequest& request, const OpCosts& costs, const std::vector<OpId>& order, std::int64_t limit)
+  Search(const PlanRequest& request, const OpCosts& costs, const std::vector<OpId>& order, std::int64_t limit, std::int64_t moves)
       : request_(request),
         graph_(request.graph),
         costs_(costs),
         groups_(request, costs, order, limit),
+        effort_(static_cast<std::int64_t>(kLooksAMove * static_cast<double>(moves))),
         limit_(static_cast<std::int64_t>(kFilled * static_cast<double>(limit))) {
     for (const double seconds : costs.seconds) step_ += seconds;
     for (std::int64_t v = 0; v < graph_.value_count(); ++v) {
@@ -73,35 +73,24 @@ class GroupSearch {
       candidates_.push_back({value, Kind::within_all});
       const std::vector<OpId>& readers = graph_.value(value).consumers;
       if (readers.size() < 2) continue;
+      // What is cheap to make is read in tiles by all; anything else perhaps by what reads it last.
       const Op& maker = graph_.op(graph_.value(value).producer);
-      static const int mode = getenv("ONE") ? atoi(getenv("ONE")) : 1;
-      if (mode == 0 || (mode == 1 && maker.def->cheap({graph_, maker}))) continue;
+      if (maker.def->cheap({graph_, maker})) continue;
       for (const OpId reader : readers)
-        if (mode == 2 || graph_.op(reader).phase == Phase::backward) candidates_.push_back({value, Kind::within_one, reader});
+        if (graph_.op(reader).phase == Phase::backward) candidates_.push_back({value, Kind::within_one, reader});
     }
   }
 
-  std::optional<RemakeProblem> run() {
-    if (candidates_.empty()) return std::nullopt;
-    State now = best_seed();
-    if (getenv("DEBUG")) fprintf(stderr, "seed %.4f units %ld looks %ld states %zu\n", now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
-    make_ops_fit(now);
-    if (getenv("DEBUG")) fprintf(stderr, "seed %.4f units %ld looks %ld states %zu\n", now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
-    // Several beginnings, and the rest of the effort on the best.
-    State best = now;
-    const std::int64_t each = (kLooks - looks_) / (kBeginnings + 2);
-    for (int k = 0; k < kBeginnings; ++k) {
-      State from = now;
-      anneal_values(from, each, kHottest, kWarm);
-    if (getenv("DEBUG")) fprintf(stderr, "begin %.4f units %ld looks %ld states %zu\n", from.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
-      if (from.cost < best.cost) best = std::move(from);
-    }
-    now = best;
-    anneal_values(now, kLooks - looks_, kWarm, kColdest);
-    if (getenv("DEBUG")) { fprintf(stderr, "end %.4f units %ld looks %ld states %zu\n", now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
-      for (auto& f : finalists_) fprintf(stderr, " final %.4f\n", f.cost / step_);
-      for (auto v : now.full) fprintf(stderr, " %s", graph_.value(v).name.c_str());
-      fprintf(stderr, "\n"); }
+  std::optional<RemakeProblem> run(std::int64_t limit) {
+    limit_ = static_cast<std::int64_t>(kFilled * static_cast<double>(limit));
+    known_.clear();
+    all_looks_ = looks_ + (finalists_.empty() ? effort_ : effort_ / kLaterPart);
+    std::optional<State> now;
+    for (const State& found : std::exchange(finalists_, {}))
+      if (std::optional<State> again = state_of(found.in_tiles); again && (!now || again->cost < now->cost)) now = std::move(again);
+    if (!now) now = best_seed();
+    make_ops_fit(*now);
+    anneal_values(*now);
     return best_finalist();
   }
 
@@ -117,9 +106,9 @@ class GroupSearch {
   // With these values in tiles.
   struct State {
     InTiles in_tiles;
-    double cost = 0;             // seconds, or what lacks where it does not fit
+    double cost = 0;  // seconds, or what lacks where it does not fit
     bool fits = false;
-    std::vector<ValueId> full;   // where it does not: values that are there where it is fullest
+    std::vector<ValueId> full;  // where it does not: values that are there where it is fullest
   };
 
   void toggle(InTiles& in_tiles, const Candidate& candidate) const {
@@ -142,8 +131,8 @@ class GroupSearch {
       for (const OpId reader : readers) in_tiles.within.insert({value, reader});
   }
 
-  // Of some size and more: results of cheap ops; gradients of weights too; gradients that cheap ops read; what cheap ops alone read,
-  // and gradients that they make. Small ones are in the seeds of few kinds, so that all of a kind come together.
+  // The best of these: values of some size and more that cheap ops of forward make; gradients of weights too; then gradients that
+  // cheap ops read; then what cheap ops alone read in forward, and gradients that they make.
   State best_seed() {
     std::optional<State> best = state_of({});
     for (const Candidate& candidate : candidates_) most_ = std::max(most_, costs_.bytes[candidate.value]);
@@ -152,7 +141,8 @@ class GroupSearch {
       for (int kinds = 1; kinds < kNoSeed; ++kinds) {
         InTiles in_tiles;
         for (const Candidate& candidate : candidates_)
-          if (costs_.bytes[candidate.value] >> (kSizes - size) >= most_ >> kSizes && kind_of(candidate) <= kinds) toggle(in_tiles, candidate);
+          if (costs_.bytes[candidate.value] >> (kSizes - size) >= most_ >> kSizes && kind_of(candidate) <= kinds)
+            toggle(in_tiles, candidate);
         if (std::optional<State> made = state_of(in_tiles); made && (!best || made->cost < best->cost)) best = std::move(made);
       }
     return *std::move(best);
@@ -167,8 +157,7 @@ class GroupSearch {
       case Kind::within_all:
         if (!by_forward) return kNoSeed;
         return made_cheaply ? 1 : std::ranges::all_of(value.consumers, is_cheap) ? 4 : kNoSeed;
-      case Kind::within_one:
-        return kNoSeed;
+      case Kind::within_one: return kNoSeed;
       case Kind::with:
         if (graph_.op(value.consumers[0]).phase == Phase::update) return 2;
         return std::ranges::any_of(value.consumers, is_cheap) ? 3 : made_cheaply ? 4 : kNoSeed;
@@ -178,14 +167,15 @@ class GroupSearch {
 
   // While single ops do not fit: what gains most of the changes of one value that such an op touches, or of two.
   void make_ops_fit(State& now) {
-    while (now.cost >= step_ * kOpsExcess && looks_ < kLooks / 2) {
+    while (now.cost >= step_ * kOpsExcess && looks_ < all_looks_ - effort_ / (2 * kLaterPart)) {
       std::vector<const Candidate*> all;
       for (const Candidate& candidate : candidates_)
-        if (candidate.kind != Kind::within_one && std::ranges::find(now.full, candidate.value) != now.full.end()) all.push_back(&candidate);
+        if (candidate.kind != Kind::within_one && std::ranges::find(now.full, candidate.value) != now.full.end())
+          all.push_back(&candidate);
       std::optional<State> best;
       const auto consider = [&](InTiles changed) {
         std::optional<State> made = state_of(changed);
-        looks_ += 20;
+        looks_ += kLooksAState;
         if (made && made->cost < (best ? best->cost : now.cost)) best = std::move(made);
       };
       for (const Candidate* first : all) {
@@ -205,20 +195,20 @@ class GroupSearch {
     }
   }
 
-  // With so many looks, from one temperature to another.
-  void anneal_values(State& now, std::int64_t looks, double hottest, double coldest) {
-    for (const std::int64_t begin = looks_; looks_ < begin + looks;) {
-      const double progress = static_cast<double>(looks_ - begin) / static_cast<double>(looks);
-      const double temperature = step_ * hottest * std::pow(coldest / hottest, progress);
+  void anneal_values(State& now) {
+    if (candidates_.empty()) return;
+    const std::int64_t begin = looks_;
+    while (looks_ < all_looks_) {
+      const double progress = static_cast<double>(looks_ - begin) / static_cast<double>(all_looks_ - begin);
+      const double temperature = step_ * kHottest * std::pow(kColdest / kHottest, progress);
       InTiles changed = now.in_tiles;
       const Candidate& first = any_candidate(now);
       toggle(changed, first);
       for (double chance = 0.4; chance_.part() < chance; chance *= 0.6)
         if (const Candidate* other = neighbour(first)) toggle(changed, *other);
-      looks_ += 20;
+      looks_ += kLooksAState;
       const double allowed = now.cost - temperature * std::log(1 - chance_.part());
       std::optional<State> made = state_of(changed, allowed);
-      if (getenv("DEBUG") && ++count_ % 400 == 0) fprintf(stderr, "%d %.4f units %ld looks %ld states %zu\n", count_, now.cost / step_, (long)groups_.reckoned(), (long)looks_, known_.size());
       if (made && made->cost <= allowed) now = *std::move(made);
     }
   }
@@ -356,7 +346,7 @@ class GroupSearch {
   }
 
   std::optional<std::vector<std::int32_t>> evict_any(const RemakeProblem& problem, Evictor& evictor, std::int64_t limit) {
-    for (std::size_t k = 0; k < rules_.size(); k += 3)
+    for (std::size_t k = 0; k < rules_.size(); ++k)
       if (std::optional<std::vector<std::int32_t>> found = evict(problem, evictor, limit, rules_[k])) return found;
     return std::nullopt;
   }
@@ -401,19 +391,18 @@ class GroupSearch {
   const Graph& graph_;
   const OpCosts& costs_;
   TileGroups groups_;
-  const std::int64_t limit_;
+  const std::int64_t effort_;
+  std::int64_t limit_;
   std::vector<EvictionRule> rules_ = rules();
   std::vector<Candidate> candidates_;
   double step_ = 0;
-  std::int64_t most_ = 0;  // bytes of the largest candidate
-  std::int64_t looks_ = 0; int count_ = 0;
-  Chance chance_{getenv("SEED") ? (std::uint64_t)atol(getenv("SEED")) : 1};
+  std::int64_t most_ = 0;                   // bytes of the largest candidate
+  std::int64_t looks_ = 0, all_looks_ = 0;  // that were taken, and that may be
+  Chance chance_{1};
   // What is known of a state, and whether that is all; nothing: it cannot be.
   std::map<InTiles, std::optional<std::pair<State, bool>>> known_;
   std::vector<State> finalists_;
 };
-
-}  // namespace
 
 std::int64_t largest_op(const RemakeProblem& problem) {
   std::int64_t most = 0;
@@ -421,9 +410,12 @@ std::int64_t largest_op(const RemakeProblem& problem) {
   return most;
 }
 
-std::optional<RemakeProblem> with_tile_groups(const PlanRequest& request, const OpCosts& costs, const std::vector<OpId>& order,
-                                              std::int64_t limit) {
-  return GroupSearch(request, costs, order, limit).run();
-}
+GroupSearch::GroupSearch(const PlanRequest& request, const OpCosts& costs, const std::vector<OpId>& order, std::int64_t limit,
+                         std::int64_t moves)
+    : search_(std::make_unique<Search>(request, costs, order, limit, moves)) {}
+
+GroupSearch::~GroupSearch() = default;
+
+std::optional<RemakeProblem> GroupSearch::run(std::int64_t limit) { return search_->run(limit); }
 
 }  // namespace outsize

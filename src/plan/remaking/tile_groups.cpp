@@ -69,8 +69,9 @@ void TileGroups::add_makers(OpId op, const InTiles& in_tiles, std::set<OpId>& op
 bool TileGroups::is_whole(ValueId value, const InTiles& in_tiles) const {
   if (in_tiles.with.contains(value)) return false;
   const std::vector<OpId>& readers = graph_.value(value).consumers;
-  return readers.empty() || graph_.is_output(value) ||
-         !std::ranges::all_of(readers, [&](OpId reader) { return in_tiles.within.contains({value, reader}); });
+  return readers.empty() || graph_.is_output(value) || !std::ranges::all_of(readers, [&](OpId reader) {
+           return in_tiles.within.contains({value, reader});
+         });
 }
 
 std::optional<Table<RunUnit>> TileGroups::units(const InTiles& in_tiles) {
