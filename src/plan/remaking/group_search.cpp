@@ -17,7 +17,7 @@ constexpr std::int64_t kLeastPart = 100;
 constexpr double kFilled = 0.985;
 // The effort: ops that eviction may walk over for each move, of which a million take about a second; a third of that where another
 // limit is tried. What a unit costs in tiles is as much work as walking over so many, and a look at a known state as over so few.
-constexpr double kLooksAMove = 3.5;
+constexpr double kLooksAMove = 2.5;
 constexpr std::int64_t kLaterPart = 3, kLooksAUnit = 400, kLooksAState = 20;
 // Temperatures, as parts of the step.
 constexpr double kHottest = 0.002, kColdest = 0.0003;
@@ -29,6 +29,8 @@ constexpr std::int64_t kByteSteps = 200;
 // So many rules of eviction are tried first; what they find that costs so many times what it may is given up.
 constexpr std::size_t kLeadingRules = 2;
 constexpr double kHopeless = 1.02;
+// A change that costs no less than so many times what there was gains nothing.
+constexpr double kGain = 0.9999;
 // So many of the best are annealed, with so many moves, before one is taken.
 constexpr std::size_t kFinalists = 4;
 constexpr std::int64_t kMovesOfFinalist = 40000;
@@ -77,8 +79,13 @@ class GroupSearch::Search {
       const Op& maker = graph_.op(graph_.value(value).producer);
       if (maker.def->cheap({graph_, maker})) continue;
       for (const OpId reader : readers)
-        if (graph_.op(reader).phase == Phase::backward) candidates_.push_back({value, Kind::within_one, reader});
+        if (graph_.op(reader).phase == Phase::backward) {
+          candidates_.push_back({value, Kind::within_one, reader});
+          if (groups_.may_be_with(graph_.op(reader).outputs[0])) candidates_.push_back({value, Kind::within_chain, reader});
+        }
     }
+    std::ranges::stable_sort(candidates_, std::greater<>(),
+                             [&](const Candidate& candidate) { return costs_.bytes[candidate.value]; });
   }
 
   std::optional<RemakeProblem> run(std::int64_t limit) {
@@ -90,14 +97,17 @@ class GroupSearch::Search {
       if (std::optional<State> again = state_of(found.in_tiles); again && (!now || again->cost < now->cost)) now = std::move(again);
     if (!now) now = best_seed();
     make_ops_fit(*now);
-    anneal_values(*now);
+    descend(*now, looks_ + (all_looks_ - looks_) / 3);
+    anneal_values(*now, looks_ + (all_looks_ - looks_) * 3 / 4);
+    if (!finalists_.empty()) now = finalists_.front();
+    descend(*now, all_looks_);
     return best_finalist();
   }
 
  private:
   static constexpr int kNoSeed = 5;
-  // A change: of what all of a value's readers read in tiles, or one of them.
-  enum class Kind : std::uint8_t { within_all, within_one, with };
+  // A change: of what all of a value's readers read in tiles, or one of them, or one of them together with what reads its result.
+  enum class Kind : std::uint8_t { within_all, within_one, within_chain, with };
   struct Candidate {
     ValueId value;
     Kind kind = Kind::within_all;
@@ -121,6 +131,13 @@ class GroupSearch::Search {
       return;
     }
     in_tiles.with.erase(value);
+    if (candidate.kind == Kind::within_chain) {
+      const ValueId result = graph_.op(candidate.reader).outputs[0];
+      const bool there = in_tiles.within.erase({value, candidate.reader}) > 0;
+      if (!there) in_tiles.within.insert({value, candidate.reader});
+      if (there == in_tiles.with.contains(result)) toggle(in_tiles, {.value = result, .kind = Kind::with});
+      return;
+    }
     if (candidate.kind == Kind::within_one) {
       if (in_tiles.within.erase({value, candidate.reader}) == 0) in_tiles.within.insert({value, candidate.reader});
       return;
@@ -157,7 +174,8 @@ class GroupSearch::Search {
       case Kind::within_all:
         if (!by_forward) return kNoSeed;
         return made_cheaply ? 1 : std::ranges::all_of(value.consumers, is_cheap) ? 4 : kNoSeed;
-      case Kind::within_one: return kNoSeed;
+      case Kind::within_one:
+      case Kind::within_chain: return kNoSeed;
       case Kind::with:
         if (graph_.op(value.consumers[0]).phase == Phase::update) return 2;
         return std::ranges::any_of(value.consumers, is_cheap) ? 3 : made_cheaply ? 4 : kNoSeed;
@@ -170,7 +188,8 @@ class GroupSearch::Search {
     while (now.cost >= step_ * kOpsExcess && looks_ < all_looks_ - effort_ / (2 * kLaterPart)) {
       std::vector<const Candidate*> all;
       for (const Candidate& candidate : candidates_)
-        if (candidate.kind != Kind::within_one && std::ranges::find(now.full, candidate.value) != now.full.end())
+        if (candidate.kind != Kind::within_one && candidate.kind != Kind::within_chain &&
+            std::ranges::find(now.full, candidate.value) != now.full.end())
           all.push_back(&candidate);
       std::optional<State> best;
       const auto consider = [&](InTiles changed) {
@@ -195,11 +214,29 @@ class GroupSearch::Search {
     }
   }
 
-  void anneal_values(State& now) {
+  // Takes each change that gains anything, the largest values first, again and again until none does.
+  void descend(State& now, std::int64_t end) {
+    for (bool better = true; better && looks_ < end;) {
+      better = false;
+      for (const Candidate& candidate : candidates_) {
+        if (looks_ >= end) return;
+        InTiles changed = now.in_tiles;
+        toggle(changed, candidate);
+        looks_ += kLooksAState;
+        const double allowed = now.cost * kGain;
+        std::optional<State> made = state_of(changed, allowed);
+        if (!made || made->cost > allowed) continue;
+        now = *std::move(made);
+        better = true;
+      }
+    }
+  }
+
+  void anneal_values(State& now, std::int64_t end) {
     if (candidates_.empty()) return;
     const std::int64_t begin = looks_;
-    while (looks_ < all_looks_) {
-      const double progress = static_cast<double>(looks_ - begin) / static_cast<double>(all_looks_ - begin);
+    while (looks_ < end) {
+      const double progress = static_cast<double>(looks_ - begin) / static_cast<double>(end - begin);
       const double temperature = step_ * kHottest * std::pow(kColdest / kHottest, progress);
       InTiles changed = now.in_tiles;
       const Candidate& first = any_candidate(now);
