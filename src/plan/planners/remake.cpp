@@ -40,7 +40,7 @@ constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
 constexpr double kFull = 0.715, kHardlyLonger = 1.015, kFaster = 0.99;
 // The parts of the limit that tile groups are sought for, one after the other until a plan packs.
 constexpr std::array kGroupParts{1.0, 0.96, 0.92};
-constexpr std::int64_t kFewer = 4;  // parts of the moves, one of which is for tile groups where there is a plan without
+constexpr std::int64_t kFewer = 2;  // parts of the moves, one of which is for tile groups where there is a plan without
 
 // The search for a plan of one problem.
 class Remake {

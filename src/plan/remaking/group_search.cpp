@@ -291,6 +291,7 @@ class GroupSearch::Search {
     }
     const std::int64_t reckoned = groups_.reckoned();
     std::optional<Table<RunUnit>> units = groups_.units(in_tiles);
+    looks_ += graph_.op_count();
     looks_ += kLooksAUnit * (groups_.reckoned() - reckoned);
     if (!units) return std::nullopt;
     const RemakeProblem problem = remake_problem(request_, costs_, *std::move(units));
