@@ -156,7 +156,7 @@ TEST_P(TileGroupsTrain, AsWholeValuesDo) {
   const Budgets budgets{.device = kept.program.peak_bytes.device * GetParam().percent / 100, .host = 0, .disk = 0};
   const Planned<Prepared> whole = prepare_by("remake:tiles=false,moves=50000", step, *backend, budgets);
   EXPECT_FALSE(whole);
-  Planned<Prepared> planned = prepare_by("remake:moves=200000", step, *backend, budgets);
+  Planned<Prepared> planned = prepare_by("remake", step, *backend, budgets);
   ASSERT_TRUE(planned) << planned.refusal().missing();
   const Prepared made = std::move(planned).take();
   EXPECT_LE(made.program.peak_bytes.device, budgets.device);
