@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "base/id_vector.h"
@@ -136,6 +137,8 @@ class Checker {
   void tiled(const Pass& pass) {
     std::vector<ValueId> here;
     const std::string where = "pass " + pass.name + ": ";
+    std::vector<bool> was_there;  // of what it makes for itself alone
+    for (const ValueId inner : pass.inner) was_there.push_back(device_[inner]);
     for (OpId id : pass.ops) {
       const Op& op = graph_.op(id);
       for (ValueId input : op.inputs) {
@@ -146,6 +149,13 @@ class Checker {
       }
       made(id);
       for (ValueId output : op.outputs) here.push_back(output);
+    }
+    for (std::size_t k = 0; k < pass.inner.size(); ++k) {
+      if (std::ranges::find(here, pass.inner[k]) == here.end())
+        fail("{}inner: {} is not made in this pass", where, name(pass.inner[k]));
+      if (home_of(graph_, plan_, pass.inner[k]) != Tier::device)
+        fail("{}inner: {} lives on {}", where, name(pass.inner[k]), name_of(home_of(graph_, plan_, pass.inner[k])));
+      device_[pass.inner[k]] = was_there[k];
     }
     for (ValueId value : here) {
       if (home_of(graph_, plan_, value) == Tier::device) continue;

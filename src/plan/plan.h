@@ -32,6 +32,8 @@ struct Pass {
   bool descending = false;
   bool gather_gradients = false;
   std::vector<ValueId> share;
+  // Values that the pass makes again for itself alone: a step after it reads what was made of them before.
+  std::vector<ValueId> inner;
   std::string saved_by;          // with `descending` and `share`: the earlier pass that saves the carried rows
   Tier saved_in = Tier::device;  // where they wait
   // Streamed windows are loaded while the tile before runs, and results stored while the next one does: each has two places.

@@ -42,6 +42,7 @@ std::string print_pass(const Graph& graph, const Pass& pass) {
   text += pass.descending ? " order=down" : " order=up";
   if (pass.gather_gradients) text += " gradients=gather";
   if (!pass.share.empty()) text += " share=" + values(pass.share);
+  if (!pass.inner.empty()) text += " inner=" + values(pass.inner);
   if (!pass.saved_by.empty()) text += fmt::format(" saved_by={} saved_in={}", pass.saved_by, name_of(pass.saved_in));
   if (pass.ahead) text += " copies=ahead";
   std::vector<std::string> ops;
@@ -173,7 +174,7 @@ class PlanParser {
     std::vector<std::pair<int, std::vector<std::int64_t>>> cuts;
     while (!cursor.at_end()) {
       const std::string_view key =
-          cursor.name("driver, grid, cuts.DIM, order, gradients, share, saved_by, saved_in, copies or ops");
+          cursor.name("driver, grid, cuts.DIM, order, gradients, share, inner, saved_by, saved_in, copies or ops");
       cursor.expect('=', "after the key");
       if (key == "driver") {
         pass.driver = value(cursor);
@@ -190,6 +191,8 @@ class PlanParser {
         pass.gather_gradients = choice(cursor, key, "push", "gather");
       } else if (key == "share") {
         list(cursor, [&](LineCursor& c) { pass.share.push_back(value(c)); });
+      } else if (key == "inner") {
+        list(cursor, [&](LineCursor& c) { pass.inner.push_back(value(c)); });
       } else if (key == "saved_by") {
         pass.saved_by = cursor.name("a pass");
       } else if (key == "saved_in") {
@@ -203,8 +206,8 @@ class PlanParser {
         });
       } else {
         user_error(
-            "pass {}: unknown key '{}'; expected driver, grid, cuts.DIM, order, gradients, share, saved_by, saved_in, copies or "
-            "ops",
+            "pass {}: unknown key '{}'; expected driver, grid, cuts.DIM, order, gradients, share, inner, saved_by, saved_in, "
+            "copies or ops",
             pass.name, key);
       }
     }

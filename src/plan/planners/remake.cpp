@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -37,7 +38,9 @@ constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
 // Where the largest op takes this part of the budget, tile groups are tried, unless the plan without them takes hardly longer than
 // holding everything; with them, results equal those of `keep` to rounding only, so that they must be faster.
 constexpr double kFull = 0.715, kHardlyLonger = 1.015, kFaster = 0.99;
-constexpr std::int64_t kFewer = 4;  // parts of the moves, one of which is for tile groups where there is a plan without
+// The parts of the limit that tile groups are sought for, one after the other until a plan packs.
+constexpr std::array kGroupParts{1.0, 0.96, 0.92};
+constexpr std::int64_t kFewer = 2;  // parts of the moves, one of which is for tile groups where there is a plan without
 
 // The search for a plan of one problem.
 class Remake {
@@ -65,16 +68,20 @@ class Remake {
     // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
     const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
     std::int64_t room = 0, enough = -1;  // bytes left to packing, and those of the fastest that packs
+    std::int64_t refused = limit;        // the least room with which no sequence was found
     for (std::int64_t attempt = 0; attempt < packings; ++attempt) {
-      if (enough < 0)
-        room += attempt == 0 ? 0 : std::max(missing_ / 2, limit / kFinest);
-      else
+      if (enough >= 0)
         room = enough / kParts * (1 + attempt % (kParts - 1));
+      else if (refused < limit)
+        room = refused / kParts * (attempt % kParts);
+      else
+        room += attempt == 0 ? 0 : std::max(missing_ / 2, limit / kFinest);
       if (room >= limit / 2 || (enough >= 0 && enough < limit / kFinest)) break;
       FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / kPackingPart, attempt);
-      if (!made.found() && attempt > 0 && enough < 0) made = search_.best(limit - room, moves / 4);
+      if (!made.found() && attempt > 0 && enough < 0 && refused == limit) made = search_.best(limit - room, moves / 4);
       if (!made.found()) {
-        if (enough < 0) break;
+        if (attempt == 0) break;
+        if (enough < 0) refused = std::min(refused, room);
         continue;
       }
       if (!consider(made)) continue;
@@ -147,10 +154,15 @@ Planned<Plan> plan_remake(const PlanRequest& request) {
   const bool good = found && found->seconds < kHardlyLonger * on_whole.step_seconds();
   const bool one_is_large = static_cast<double>(largest_op(on_whole.problem())) > kFull * static_cast<double>(limit);
   if (!good && one_is_large && request.options.flag(kRemakeTiles)) {
-    if (std::optional<RemakeProblem> grouped = with_tile_groups(request, costs, order, limit)) {
-      std::optional<Remake::Found> tiled = Remake(request, costs, *std::move(grouped)).run(found ? kFewer : 1);
-      if (tiled && (!found || tiled->seconds < kFaster * found->seconds)) found = std::move(tiled);
+    GroupSearch groups(request, costs, order, limit, request.options.integer(kRemakeMoves));
+    std::optional<Remake::Found> tiled;
+    for (const double part : kGroupParts) {
+      std::optional<RemakeProblem> grouped = groups.run(static_cast<std::int64_t>(part * static_cast<double>(limit)));
+      if (!grouped) break;
+      tiled = Remake(request, costs, *std::move(grouped)).run(found ? kFewer : 1);
+      if (tiled || found) break;
     }
+    if (tiled && (!found || tiled->seconds < kFaster * found->seconds)) found = std::move(tiled);
   }
   if (found) return std::move(found->plan);
   return on_whole.refusal();

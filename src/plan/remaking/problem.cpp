@@ -22,14 +22,22 @@ class Reading {
         graph_(request.graph),
         costs_(costs),
         index_of_op_(graph_.op_count(), kNone),
+        index_of_unit_(graph_.op_count(), kNone),
+        mark_of_unit_(graph_.op_count(), kNone),
         index_of_value_(graph_.value_count(), kNone) {}
 
   RemakeProblem read(Table<RunUnit> units) {
     for (std::int64_t v = 0; v < graph_.value_count(); ++v)
       if (!graph_.value(ValueId(v)).producer) add_value(ValueId(v));
-    for (const RunUnit& unit : units) add_op(unit);
+    IdVector<OpId, bool> in_unit(graph_.op_count(), false);
+    for (const RunUnit& unit : units) {
+      add_op(unit);
+      for (const OpId op : unit.ops) in_unit[op] = true;
+    }
+    for (std::int32_t k = 0; k < units.size(); ++k)
+      for (const OpId op : units[k].behind) put_behind(op, k);
     for (std::int64_t k = 0; k < graph_.op_count(); ++k)
-      if (graph_.op(OpId(k)).phase == Phase::update) add_update(OpId(k));
+      if (graph_.op(OpId(k)).phase == Phase::update && !in_unit[OpId(k)]) add_update(OpId(k));
     for (RemakeProblem::Value& value : problem_.values) hold_numbers_of_updates(value);
     problem_.units = std::move(units);
     return std::move(problem_);
@@ -47,8 +55,11 @@ class Reading {
 
   void add_value(ValueId id) {
     const Value& value = graph_.value(id);
-    if (value.persistent()) problem_.persistent += packed_bytes(request_, id);
-    if (value.persistent() || value.version_of) return;
+    if (value.version_of) return;
+    if (value.persistent()) {
+      problem_.persistent += packed_bytes(request_, id);
+      return;
+    }
     index_of_value_[id] = static_cast<std::int32_t>(problem_.values.size());
     problem_.values.push_back({.bytes = packed_bytes(request_, id), .lasts = graph_.is_output(id)});
     problem_.value_ids.push_back(id);
@@ -80,6 +91,20 @@ class Reading {
     }
     if (!tiled) add_overwrites(graph_.op(last), op);
     problem_.ops.push_back(std::move(op));
+    index_of_unit_[last] = index;
+  }
+
+  // A value without bytes, which the unit that ends with an op makes and the later one reads, keeps the two in their order.
+  void put_behind(OpId op, std::int32_t later) {
+    std::int32_t& value = mark_of_unit_[op];
+    if (value == kNone) {
+      value = static_cast<std::int32_t>(problem_.values.size());
+      problem_.values.push_back({.producer = index_of_unit_[op]});
+      problem_.value_ids.push_back({});
+      problem_.ops[index_of_unit_[op]].outputs.push_back(value);
+    }
+    problem_.ops[later].inputs.push_back(value);
+    problem_.values[value].readers.push_back(later);
   }
 
   void add_overwrites(const Op& from, RemakeProblem::Op& op) const {
@@ -129,7 +154,9 @@ class Reading {
   const PlanRequest& request_;
   const Graph& graph_;
   const OpCosts& costs_;
-  IdVector<OpId, std::int32_t> index_of_op_;  // of updates
+  IdVector<OpId, std::int32_t> index_of_op_;    // of updates
+  IdVector<OpId, std::int32_t> index_of_unit_;  // by its last op
+  IdVector<OpId, std::int32_t> mark_of_unit_;   // by its last op: the value without bytes that it makes
   IdVector<ValueId, std::int32_t> index_of_value_;
   std::vector<Reader> weight_readers_;  // weights or states, and ops of the problem that read them
   bool sorted_ = false;

@@ -14,6 +14,9 @@ namespace outsize {
 struct RunUnit {
   std::vector<OpId> ops;
   std::optional<SplitRun> tiles = std::nullopt;
+  // The last ops of units that it must run behind, though it reads nothing of them: a unit that updates a weight, behind all that
+  // reads the weight, and behind all that may need something made again with it.
+  std::vector<OpId> behind = {};
 };
 
 // A step as the search for runs sees it: the ops of forward and backward, each numbered by its place in one order that is valid,

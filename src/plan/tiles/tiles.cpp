@@ -294,13 +294,18 @@ std::vector<IdSet<ValueId>> values_read_later(const Graph& graph, const Plan& pl
     if (const auto* out = std::get_if<OutStep>(&step)) live[out->value] = true;
     if (const auto* in = std::get_if<InStep>(&step)) live[in->value] = true;
     if (const auto* pass = std::get_if<PassStep>(&step)) {
-      const std::vector<OpId>& ops = plan.passes[static_cast<std::size_t>(pass->pass)].ops;
+      const Pass& of = plan.passes[static_cast<std::size_t>(pass->pass)];
+      // What reads later what the pass makes for itself alone takes what was there before.
+      std::vector<ValueId> waiting;
+      std::ranges::copy_if(of.inner, std::back_inserter(waiting), [&](ValueId value) { return live[value]; });
+      for (const ValueId value : of.inner) live[value] = false;
       std::vector<ValueId> of_pass;
-      for (OpId op : ops)
+      for (OpId op : of.ops)
         for (const std::vector<ValueId>* list : {&graph.op(op).inputs, &graph.op(op).outputs})
           std::ranges::copy_if(*list, std::back_inserter(of_pass), [&](ValueId value) { return live[value]; });
       later[static_cast<std::size_t>(pass->pass)] = IdSet<ValueId>(std::move(of_pass));
-      for (std::size_t k = ops.size(); k-- > 0;) back_over(ops[k]);
+      for (std::size_t k = of.ops.size(); k-- > 0;) back_over(of.ops[k]);
+      for (const ValueId value : waiting) live[value] = true;
     }
   }
   return later;
