@@ -12,7 +12,7 @@ namespace outsize {
 namespace {
 
 constexpr PlannerOption kRemakeMoves{
-    .name = "moves", .initial = "1000000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
+    .name = "moves", .initial = "300000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
 
 constexpr PlannerOption kRemakeTiles{.name = "tiles",
                                      .kind = PlannerOption::Kind::word,
@@ -26,8 +26,8 @@ constexpr std::int64_t kMovesAnOp = 2000;
 constexpr double kMostOps = 2000;
 // Where a plan does not pack, others are sought with more room left to packing: more of them for small graphs, which hold few and
 // large pieces.
-constexpr std::int64_t kPackingLooks = 12000, kLeastPackings = 10, kMostPackings = 28;
-constexpr std::int64_t kPackingPart = 24;  // of the moves, for each
+constexpr std::int64_t kPackingLooks = 10000, kLeastPackings = 10, kMostPackings = 28;
+constexpr std::int64_t kPackingPart = 16;  // of the moves, for each
 constexpr std::int64_t kFinest = 400;      // the least part of the budget that counts
 constexpr std::int64_t kParts = 6;         // of the room
 // Where none packs, limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was
@@ -73,10 +73,8 @@ class Remake {
       if (room >= limit / 2 || (enough >= 0 && enough < limit / kFinest)) break;
       FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / kPackingPart, attempt);
       if (!made.found() && attempt > 0 && enough < 0) made = search_.best(limit - room, moves / 4);
-      if (!made.found()) {
-        if (enough < 0) break;
-        continue;
-      }
+      if (!made.found() && enough < 0) break;
+      if (!made.found() || (found_ && made.seconds >= found_->seconds)) continue;
       if (!consider(made)) continue;
       if (attempt == 0) return std::move(found_);
       if (enough < 0 || room < enough) enough = room;

@@ -17,9 +17,12 @@ constexpr int kPrices = 48;
 // Keys of smaller values are left alone.
 constexpr std::int64_t kLeastKeyed = 65536;
 // Of the moves, one part goes into climbs; an eviction is as many moves as there are so many ops.
-constexpr std::int64_t kClimbingPart = 4, kClimbs = 4, kMostEvictions = 800, kOpsAMove = 10;
+constexpr std::int64_t kClimbingPart = 3, kClimbs = 8, kMostEvictions = 250, kOpsAMove = 10;
 // The fastest seeds that are annealed beside what climbs came to, and the part of the moves for each round.
 constexpr std::int64_t kSeeds = 4, kRoundPart = 3;
+// So many that were annealed to the end but one round, and are hardly slower than the best, are annealed into less room too.
+constexpr std::size_t kFinalists = 2;
+constexpr double kClose = 1.004;
 
 std::vector<EvictionRule> rules() {
   std::vector<EvictionRule> all;
@@ -188,12 +191,15 @@ FoundSequence SequenceSearch::climb(std::int64_t limit, const Seed& from, std::i
 
 FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::uint64_t seed) {
   std::vector<FoundSequence> from = seeds(limit);
-  last_ = from.empty() ? FoundSequence{} : from.front();
-  if (moves == 0) return last_;
+  finalists_.clear();
+  if (moves == 0) {
+    if (!from.empty()) finalists_.push_back(from.front());
+    return from.empty() ? FoundSequence{} : from.front();
+  }
   if (from.empty()) {
     // What exceeds the limit by as little as can be is annealed until it does not.
     FoundSequence made = anneal(problem_, least().sequence, limit, {.moves = moves / 2, .hottest = 0.005, .seed = seed * 64});
-    if (!made.found()) return last_;
+    if (!made.found()) return {};
     from.push_back(std::move(made));
   }
   if (std::ssize(from) > kSeeds) from.resize(kSeeds);
@@ -228,13 +234,17 @@ FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::
     std::ranges::stable_sort(from, {}, &FoundSequence::seconds);
     if (last) break;
     from.resize((from.size() + 1) / 2);
+    if (from.size() <= kFinalists) finalists_ = from;
   }
-  last_ = from.front();
-  return last_;
+  for (FoundSequence& other : finalists_)
+    if (other.sequence == from.front().sequence || other.seconds > kClose * from.front().seconds) other = from.front();
+  finalists_.insert(finalists_.begin(), from.front());
+  return from.front();
 }
 
 FoundSequence SequenceSearch::nearby(std::int64_t limit, std::int64_t moves, std::uint64_t seed) const {
-  return anneal(problem_, last_.sequence, limit, {.moves = moves, .hottest = 0.0002, .seed = seed * 64 + 63});
+  const FoundSequence& from = finalists_[static_cast<std::int64_t>(seed) % std::ssize(finalists_)];
+  return anneal(problem_, from.sequence, limit, {.moves = moves, .hottest = 0.0002, .seed = seed * 64 + 63});
 }
 
 SequenceSearch::Least SequenceSearch::least() {

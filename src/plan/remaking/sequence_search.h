@@ -20,7 +20,7 @@ class SequenceSearch {
   // The fastest that is found with so many moves in all: the keys of eviction are changed while that helps, what comes of it is
   // annealed beside the seeds' fastest, with more moves for those that become faster than the others.
   FoundSequence best(std::int64_t limit, std::int64_t moves, std::uint64_t seed = 1);
-  // What best() found last, annealed until it fits into less.
+  // What best() found last, or one that came close to it, annealed until it fits into less.
   FoundSequence nearby(std::int64_t limit, std::int64_t moves, std::uint64_t seed) const;
   // The least limit, to about a hundredth, at which eviction finds a sequence, and that sequence.
   struct Least {
@@ -49,7 +49,7 @@ class SequenceSearch {
   Evictor evictor_;
   std::vector<Table<bool>> cuts_;
   std::vector<Seed> seeds_;
-  FoundSequence last_;
+  std::vector<FoundSequence> finalists_;  // of best()
   // Values whose keys are changed: one by one, all that are as large and take as long to make, or all that forward still reads at
   // one place.
   std::vector<std::int32_t> keyed_;
