@@ -30,6 +30,7 @@ constexpr std::int64_t kPackingLooks = 10000, kLeastPackings = 10, kMostPackings
 constexpr std::int64_t kPackingPart = 16;  // of the moves, for each
 constexpr std::int64_t kFinest = 400;      // the least part of the budget that counts
 constexpr std::int64_t kParts = 6;         // of the room
+constexpr std::int64_t kWithoutRoom = 2;   // attempts before any is left
 // Where none packs, limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was
 // found for one budget is found for larger ones too.
 constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
@@ -67,9 +68,9 @@ class Remake {
     std::int64_t room = 0, enough = -1;  // bytes left to packing, and those of the fastest that packs
     for (std::int64_t attempt = 0; attempt < packings; ++attempt) {
       if (enough < 0)
-        room += attempt == 0 ? 0 : std::max(missing_ / 2, limit / kFinest);
+        room += attempt <= kWithoutRoom ? 0 : std::max(missing_ / 4, limit / kFinest);
       else
-        room = enough / kParts * (1 + attempt % (kParts - 1));
+        room = enough / kParts * (attempt % kParts);
       if (room >= limit / 2 || (enough >= 0 && enough < limit / kFinest)) break;
       FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / kPackingPart, attempt);
       if (!made.found() && attempt > 0 && enough < 0) made = search_.best(limit - room, moves / 4);

@@ -45,7 +45,7 @@ class Annealing {
       }
       runs_.keep();
       cost = changed;
-      if (runs_.peak() <= limit_ && (!best_.found() || runs_.seconds() < best_.seconds - kNothing * step_)) remember();
+      remember();
     }
     if (best_.found()) {
       runs_ = RunSequence(problem_, best_.sequence);
@@ -61,18 +61,31 @@ class Annealing {
   static constexpr double kFirstPrice = 0.5, kLastPrice = 2;
   static constexpr double kPriceOfMost = 0.2;  // of the bytes above it at the peak once more, as a part of that
   static constexpr int kExcessRuns = 48;       // the runs whose excess is summed, at most
-  static constexpr int kRepairs = 4;           // values that are made again to get below the limit, at most
-  static constexpr int kChosenFrom = 3;        // values, of which the one with the most bytes a second is
+  static constexpr std::int64_t kBand = 50;    // the part of the limit below it that is crowded
+  static constexpr int kCrowdedRuns = 2000;
+  static constexpr int kRepairs = 4;     // values that are made again to get below the limit, at most
+  static constexpr int kChosenFrom = 3;  // values, of which the one with the most bytes a second is
 
   double cost_now() const {
     const std::int64_t above = runs_.peak() - limit_;
-    if (above <= 0) return runs_.seconds();
-    return runs_.seconds() + price_ * (runs_.excess(limit_, kExcessRuns) + kPriceOfMost * static_cast<double>(above));
+    if (above <= 0) return judged();
+    return judged() + price_ * (runs_.excess(limit_, kExcessRuns) + kPriceOfMost * static_cast<double>(above));
   }
 
+  // Seconds, and what being nearly full costs.
+  double judged() const {
+    if (effort_.crowding == 0) return runs_.seconds();
+    const double crowded = runs_.excess(limit_ - limit_ / kBand, kCrowdedRuns);
+    return runs_.seconds() + step_ / static_cast<double>(limit_) * effort_.crowding * crowded;
+  }
+
+  // Takes what is there for the best where it is within the limit and none before was judged better.
   void remember() {
     if (runs_.peak() > limit_) return;
+    const double now = judged();
+    if (best_.found() && now >= best_judged_ - kNothing * step_) return;
     best_ = {runs_.sequence(), runs_.seconds()};
+    best_judged_ = now;
   }
 
   bool change() {
@@ -233,6 +246,7 @@ class Annealing {
   double temperature_ = 0;
   double price_ = 0;  // seconds of a byte above the limit
   FoundSequence best_;
+  double best_judged_ = 0;
   std::vector<std::int32_t> ops_;
 };
 

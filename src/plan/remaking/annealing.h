@@ -30,6 +30,8 @@ struct AnnealingEffort {
   std::int64_t moves = 0;
   // Temperatures, as parts of the step: a move that costs so much more is taken once in e.
   double hottest = 0.0005, coldest = 0.00001;
+  // The price of bytes in the last fiftieth below the limit, in steps a limit: sequences that are rarely full pack better.
+  double crowding = 0;
   std::uint64_t seed = 1;
 };
 

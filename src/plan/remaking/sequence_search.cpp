@@ -23,6 +23,8 @@ constexpr std::int64_t kSeeds = 4, kRoundPart = 3;
 // So many that were annealed to the end but one round, and are hardly slower than the best, are annealed into less room too.
 constexpr std::size_t kFinalists = 2;
 constexpr double kClose = 1.004;
+// What is annealed last avoids to be full (AnnealingEffort::crowding), ten times less while the fastest is sought.
+constexpr double kCrowding = 0.01, kHardlyMore = 1.0003;
 
 std::vector<EvictionRule> rules() {
   std::vector<EvictionRule> all;
@@ -228,8 +230,9 @@ FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::
       FoundSequence made = anneal(problem_, from[k].sequence, limit,
                                   {.moves = each,
                                    .hottest = AnnealingEffort().hottest / static_cast<double>(1 + round),
+                                   .crowding = last ? kCrowding / 10 : 0,
                                    .seed = seed * 64 + static_cast<std::uint64_t>(round * 16) + k + 1});
-      if (made.found() && made.seconds < from[k].seconds) from[k] = std::move(made);
+      if (made.found() && made.seconds < (last ? kHardlyMore : 1) * from[k].seconds) from[k] = std::move(made);
     }
     std::ranges::stable_sort(from, {}, &FoundSequence::seconds);
     if (last) break;
@@ -244,7 +247,7 @@ FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::
 
 FoundSequence SequenceSearch::nearby(std::int64_t limit, std::int64_t moves, std::uint64_t seed) const {
   const FoundSequence& from = finalists_[static_cast<std::int64_t>(seed) % std::ssize(finalists_)];
-  return anneal(problem_, from.sequence, limit, {.moves = moves, .hottest = 0.0002, .seed = seed * 64 + 63});
+  return anneal(problem_, from.sequence, limit, {.moves = moves, .hottest = 0.0002, .crowding = kCrowding, .seed = seed * 64 + 63});
 }
 
 SequenceSearch::Least SequenceSearch::least() {
