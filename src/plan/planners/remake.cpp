@@ -63,8 +63,10 @@ class Remake {
     const auto most = static_cast<std::int64_t>(part * part * static_cast<double>(request_.options.integer(kRemakeMoves)));
     const std::int64_t moves = std::min(most, problem_.ops.size() * kMovesAnOp) / parts;
     const std::int64_t limit = limit_of(request_) - request_.gaps;
+    if (largest_op(problem_) > limit) return std::nullopt;
     // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
-    const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
+    const std::int64_t packings =
+        moves == 0 ? 1 : std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
     std::int64_t room = 0, enough = -1;  // bytes left to packing, and those of the fastest that packs
     for (std::int64_t attempt = 0; attempt < packings; ++attempt) {
       if (enough < 0)

@@ -10,14 +10,15 @@ namespace outsize {
 
 namespace {
 
-// How many ops may be looked at by the seeds: of large graphs, fewer ways are tried.
-constexpr std::int64_t kSeedLooks = 2'000'000;
-constexpr int kPrices = 48;
+// An eviction takes time with the square of the ops. The seeds of large graphs are fewer, and are made by fewer rules and prices.
+constexpr std::int64_t kSeedLooks = 600'000'000, kQuickLooks = 300'000'000;
+constexpr std::int64_t kLeastRules = 3;
+constexpr int kPrices = 48, kEvictionsAPrice = 9;
 
 // Keys of smaller values are left alone.
 constexpr std::int64_t kLeastKeyed = 65536;
-// Of the moves, one part goes into climbs; an eviction is as many moves as there are so many ops.
-constexpr std::int64_t kClimbingPart = 3, kClimbs = 8, kMostEvictions = 250, kOpsAMove = 10;
+// Of the moves, one part goes into climbs; an eviction is a move for so many looks.
+constexpr std::int64_t kClimbingPart = 3, kClimbs = 8, kMostEvictions = 250, kLooksAMove = 8000;
 // The fastest seeds that are annealed beside what climbs came to, and the part of the moves for each round.
 constexpr std::int64_t kSeeds = 4, kRoundPart = 3;
 // So many that were annealed to the end but one round, and are hardly slower than the best, are annealed into less room too.
@@ -38,8 +39,8 @@ std::vector<EvictionRule> rules() {
 
 SequenceSearch::SequenceSearch(const RemakeProblem& problem)
     : problem_(problem), evictor_(problem), last_in_forward_(problem.values.size(), -1) {
-  const std::int64_t ops = std::max<std::int64_t>(problem.ops.size(), 1);
-  cuts_ = held_by_prices(problem, static_cast<int>(std::clamp<std::int64_t>(kSeedLooks / 20 / ops, 4, kPrices)));
+  looks_ = std::max<std::int64_t>(problem.ops.size() * problem.ops.size(), 1);
+  cuts_ = held_by_prices(problem, static_cast<int>(std::min<std::int64_t>(kSeedLooks / kEvictionsAPrice / looks_, kPrices)));
   find_groups();
 }
 
@@ -58,8 +59,13 @@ void SequenceSearch::find_groups() {
 
 std::vector<FoundSequence> SequenceSearch::quick_seeds(std::int64_t limit) {
   seeds_.clear();
-  for (const EvictionRule& rule : rules())
+  const std::vector<EvictionRule> all = rules();
+  const std::int64_t count = std::clamp<std::int64_t>(kQuickLooks / looks_, kLeastRules, std::ssize(all));
+  // Of fewer, such that differ.
+  for (std::int64_t k = 0; k < count; ++k) {
+    const EvictionRule& rule = all[static_cast<std::size_t>(k * std::ssize(all) / count)];
     if (Eviction made = evict(limit, rule); made.fits) consider(made.sequence, limit, &rule);
+  }
   return sorted_seeds();
 }
 
@@ -90,9 +96,9 @@ std::vector<FoundSequence> SequenceSearch::sorted_seeds() {
 // Where a walk fails, what would have spared the failing run is held more dearly, and the walk is repeated.
 void SequenceSearch::learn(std::int64_t limit) {
   constexpr int kRepeats = 200;
+  constexpr std::int64_t kLearningLooks = 100'000'000;
   constexpr double kBytes = 2e6, kDearer = 1.5, kMost = 1e6;
-  const std::int64_t repeats =
-      std::clamp<std::int64_t>(kSeedLooks / std::max<std::int64_t>(problem_.ops.size(), 1) / 8, 4, kRepeats);
+  const std::int64_t repeats = std::clamp<std::int64_t>(kLearningLooks / looks_, 4, kRepeats);
   for (const EvictionRule& first : rules()) {
     EvictionRule rule = first;
     if (rule.cost_power != 1) continue;
@@ -211,7 +217,7 @@ FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::
   };
   // Each eviction counts as the moves that take about as long.
   const std::int64_t evictions =
-      std::min<std::int64_t>(moves / kClimbingPart / kClimbs / (1 + problem_.ops.size() / kOpsAMove), kMostEvictions);
+      std::min<std::int64_t>(moves / kClimbingPart / kClimbs / (1 + looks_ / kLooksAMove), kMostEvictions);
   Chance chance(seed);
   std::int64_t climbs = 0;
   for (const Seed& one : std::vector(seeds_)) {

@@ -47,6 +47,7 @@ class SequenceSearch {
 
   const RemakeProblem& problem_;
   Evictor evictor_;
+  std::int64_t looks_ = 0;  // of an eviction: the square of the ops
   std::vector<Table<bool>> cuts_;
   std::vector<Seed> seeds_;
   std::vector<FoundSequence> finalists_;  // of best()
