@@ -12,7 +12,7 @@ namespace outsize {
 namespace {
 
 constexpr PlannerOption kRemakeMoves{
-    .name = "moves", .initial = "300000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
+    .name = "moves", .initial = "400000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
 
 constexpr PlannerOption kRemakeTiles{.name = "tiles",
                                      .kind = PlannerOption::Kind::word,
