@@ -30,7 +30,7 @@ constexpr std::int64_t kPackingLooks = 10000, kLeastPackings = 10, kMostPackings
 constexpr std::int64_t kPackingPart = 16;  // of the moves, for each
 constexpr std::int64_t kFinest = 400;      // the least part of the budget that counts
 constexpr std::int64_t kParts = 6;         // of the room
-constexpr std::int64_t kWithoutRoom = 2;   // attempts before any is left
+constexpr std::int64_t kWithoutRoom = 3;   // attempts before any is left
 // Where none packs, limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was
 // found for one budget is found for larger ones too.
 constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;

@@ -24,8 +24,10 @@ constexpr std::int64_t kSeeds = 4, kRoundPart = 3;
 // So many that were annealed to the end but one round, and are hardly slower than the best, are annealed into less room too.
 constexpr std::size_t kFinalists = 2;
 constexpr double kClose = 1.004;
-// What is annealed last avoids to be full (AnnealingEffort::crowding), ten times less while the fastest is sought.
-constexpr double kCrowding = 0.01, kHardlyMore = 1.0003;
+// What is annealed last avoids to be full (AnnealingEffort::crowding): of graphs with so many ops, as much, and a part of that
+// while the fastest is sought. Of larger graphs each run counts for less.
+constexpr double kCrowding = 0.01, kHardlyMore = 1.0003, kCrowdedOps = 500;
+constexpr double kParts[] = {1, 0.1, 0.3};
 
 std::vector<EvictionRule> rules() {
   std::vector<EvictionRule> all;
@@ -236,7 +238,7 @@ FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::
       FoundSequence made = anneal(problem_, from[k].sequence, limit,
                                   {.moves = each,
                                    .hottest = AnnealingEffort().hottest / static_cast<double>(1 + round),
-                                   .crowding = last ? kCrowding / 10 : 0,
+                                   .crowding = last ? crowding(kParts[1]) : 0,
                                    .seed = seed * 64 + static_cast<std::uint64_t>(round * 16) + k + 1});
       if (made.found() && made.seconds < (last ? kHardlyMore : 1) * from[k].seconds) from[k] = std::move(made);
     }
@@ -253,7 +255,13 @@ FoundSequence SequenceSearch::best(std::int64_t limit, std::int64_t moves, std::
 
 FoundSequence SequenceSearch::nearby(std::int64_t limit, std::int64_t moves, std::uint64_t seed) const {
   const FoundSequence& from = finalists_[static_cast<std::int64_t>(seed) % std::ssize(finalists_)];
-  return anneal(problem_, from.sequence, limit, {.moves = moves, .hottest = 0.0002, .crowding = kCrowding, .seed = seed * 64 + 63});
+  return anneal(
+      problem_, from.sequence, limit,
+      {.moves = moves, .hottest = 0.0002, .crowding = crowding(kParts[seed % std::size(kParts)]), .seed = seed * 64 + 63});
+}
+
+double SequenceSearch::crowding(double part) const {
+  return part * kCrowding * std::min(1.0, kCrowdedOps / static_cast<double>(problem_.ops.size()));
 }
 
 SequenceSearch::Least SequenceSearch::least() {

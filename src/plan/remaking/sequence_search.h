@@ -41,6 +41,7 @@ class SequenceSearch {
   Eviction evict(std::int64_t limit, const EvictionRule& rule);
   void learn(std::int64_t limit);
   std::vector<FoundSequence> sorted_seeds();
+  double crowding(double part) const;
   void find_groups();
   void change_keys(EvictionRule& rule, Chance& chance) const;
   FoundSequence climb(std::int64_t limit, const Seed& from, std::int64_t evictions, Chance& chance);
