@@ -100,7 +100,7 @@ class Planning {
     request_.packed = [this](const Plan& plan) {
       Plan chosen = plan;
       take_chosen_kernels(chosen);
-      const Planned<Program> program = lowered(chosen, Effort::quick);
+      const Planned<Program> program = lowered(chosen, Effort::patient);
       return program ? program->peak_bytes.device : program.refusal().needed;
     };
   }

@@ -74,6 +74,24 @@ TEST(RunSequence, ARunThatNothingReadsGoes) {
   EXPECT_EQ(runs.sequence(), (std::vector<std::int32_t>{0, 1, 2, 3, 4, 0, 5, 6}));
 }
 
+TEST(RunSequence, HundredsOfRunsComeBetweenTwo) {
+  const RemakeProblem problem = chain(3);
+  RunSequence runs(problem, {0, 1, 2, 3, 4, 5, 6});
+  for (int k = 0; k < 300; ++k) {
+    runs.insert(0, 4);
+    runs.insert(1, 4);
+  }
+  runs.settle();
+  // Only the last of each is read. 2 seconds more; while b_2 runs, x_0, x_1 (for b_1), x_2 and two gradients are there.
+  EXPECT_EQ(runs.sequence(), (std::vector<std::int32_t>{0, 1, 2, 3, 0, 1, 4, 5, 6}));
+  EXPECT_DOUBLE_EQ(runs.seconds(), 12);
+  EXPECT_EQ(runs.peak(), 50);
+  runs.undo();
+  EXPECT_EQ(runs.sequence(), (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_DOUBLE_EQ(runs.seconds(), 10);
+  EXPECT_EQ(runs.peak(), 50);
+}
+
 TEST(RunSequence, AnInputThatEndsMayBeOverwritten) {
   RemakeProblem problem;
   problem.values.push_back({.bytes = 8});

@@ -13,7 +13,7 @@ namespace outsize {
 namespace {
 
 constexpr PlannerOption kRemakeMoves{
-    .name = "moves", .initial = "1000000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
+    .name = "moves", .initial = "400000", .help = "changes of the plan that are tried, at most, in search of a faster one"};
 
 constexpr PlannerOption kRemakeTiles{.name = "tiles",
                                      .kind = PlannerOption::Kind::word,
@@ -27,10 +27,11 @@ constexpr std::int64_t kMovesAnOp = 2000;
 constexpr double kMostOps = 2000;
 // Where a plan does not pack, others are sought with more room left to packing: more of them for small graphs, which hold few and
 // large pieces.
-constexpr std::int64_t kPackingLooks = 12000, kLeastPackings = 10, kMostPackings = 28;
-constexpr std::int64_t kPackingPart = 24;  // of the moves, for each
+constexpr std::int64_t kPackingLooks = 10000, kLeastPackings = 10, kMostPackings = 28;
+constexpr std::int64_t kPackingPart = 16;  // of the moves, for each
 constexpr std::int64_t kFinest = 400;      // the least part of the budget that counts
 constexpr std::int64_t kParts = 6;         // of the room
+constexpr std::int64_t kWithoutRoom = 3;   // attempts before any is left
 // Where none packs, limits are tried that fall by an octave / kPerOctave each and are the same for every budget: a plan that was
 // found for one budget is found for larger ones too.
 constexpr int kSteps = 32, kPerOctave = 32, kRefusals = 3;
@@ -65,25 +66,28 @@ class Remake {
     const auto most = static_cast<std::int64_t>(part * part * static_cast<double>(request_.options.integer(kRemakeMoves)));
     const std::int64_t moves = std::min(most, problem_.ops.size() * kMovesAnOp) / parts;
     const std::int64_t limit = limit_of(request_) - request_.gaps;
+    if (largest_op(problem_) > limit) return std::nullopt;
     // How well pieces pack differs from sequence to sequence: once one packs, others are sought with parts of the room that it had.
-    const std::int64_t packings = std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
+    const std::int64_t packings =
+        moves == 0 ? 1 : std::clamp<std::int64_t>(kPackingLooks / problem_.ops.size(), kLeastPackings, kMostPackings);
     std::int64_t room = 0, enough = -1;  // bytes left to packing, and those of the fastest that packs
     std::int64_t refused = limit;        // the least room with which no sequence was found
     for (std::int64_t attempt = 0; attempt < packings; ++attempt) {
       if (enough >= 0)
-        room = enough / kParts * (1 + attempt % (kParts - 1));
+        room = enough / kParts * (attempt % kParts);
       else if (refused < limit)
         room = refused / kParts * (attempt % kParts);
       else
-        room += attempt == 0 ? 0 : std::max(missing_ / 2, limit / kFinest);
+        room += attempt <= kWithoutRoom ? 0 : std::max(missing_ / 4, limit / kFinest);
       if (room >= limit / 2 || (enough >= 0 && enough < limit / kFinest)) break;
       FoundSequence made = attempt == 0 ? search_.best(limit, moves) : search_.nearby(limit - room, moves / kPackingPart, attempt);
       if (!made.found() && attempt > 0 && enough < 0 && refused == limit) made = search_.best(limit - room, moves / 4);
       if (!made.found()) {
         if (attempt == 0) break;
-        if (enough < 0) refused = std::min(refused, room);
+        if (enough < 0 && room > 0) refused = std::min(refused, room);
         continue;
       }
+      if (found_ && made.seconds >= found_->seconds) continue;
       if (!consider(made)) continue;
       if (attempt == 0) return std::move(found_);
       if (enough < 0 || room < enough) enough = room;

@@ -29,7 +29,9 @@ class Chance {
 struct AnnealingEffort {
   std::int64_t moves = 0;
   // Temperatures, as parts of the step: a move that costs so much more is taken once in e.
-  double hottest = 0.004, coldest = 0.00002;
+  double hottest = 0.0005, coldest = 0.00001;
+  // The price of bytes in the last fiftieth below the limit, in steps a limit: sequences that are rarely full pack better.
+  double crowding = 0;
   std::uint64_t seed = 1;
 };
 
@@ -40,8 +42,9 @@ struct FoundSequence {
   bool found() const { return !sequence.empty(); }
 };
 
-// Changes a sequence by random moves (a further run goes, comes or is shifted; a base run is moved), taking what costs less and,
-// ever more rarely, what costs more; what exceeds `limit` bytes costs too. Returns the fastest that does not.
+// Changes a sequence by random moves (a further run goes, comes, is shifted, or goes while others come in its stead; a base run is
+// moved), taking what costs less and, ever more rarely, what costs more; what exceeds `limit` bytes costs too, and ever more.
+// Returns the fastest that does not.
 FoundSequence anneal(const RemakeProblem& problem, const std::vector<std::int32_t>& from, std::int64_t limit,
                      const AnnealingEffort& effort);
 

@@ -19,6 +19,7 @@ RunSequence::RunSequence(const RemakeProblem& problem, const std::vector<std::in
       touched_by_(problem.values.size()),
       runs_of_op_(problem.ops.size()),
       stays_(problem.values.size()),
+      releasing_(problem.updates.size(), kNone),
       is_changed_(static_cast<std::size_t>(problem.values.size()), false),
       seconds_(problem.update_seconds) {
   std::vector<bool> stood(runs_.size(), false);
@@ -45,6 +46,13 @@ std::vector<std::int32_t> RunSequence::sequence() const {
   std::vector<std::int32_t> ops;
   for (Id run = first_; run != kNone; run = runs_[run].next) ops.push_back(runs_[run].op);
   return ops;
+}
+
+RunSequence::Id RunSequence::behind(Id run, double part) const {
+  const std::int64_t at = runs_[run].place;
+  auto place = at + 1 + static_cast<std::int64_t>(part * static_cast<double>(load_.places() - at - 1));
+  while (place < load_.places() && run_at_[place] == kNone) ++place;
+  return place < load_.places() ? run_at_[place] : kNone;
 }
 
 RunSequence::Id RunSequence::touched_before(std::int32_t value, Id run) const {
@@ -137,7 +145,7 @@ void RunSequence::place(Id run, Id before_run) {
   (before_run == kNone ? last_ : runs_[before_run].previous) = run;
   const std::int64_t low = previous == kNone ? -1 : runs_[previous].place;
   const std::int64_t high = before_run == kNone ? load_.places() : runs_[before_run].place;
-  if (high - low < 2) return spread();
+  if (high - low < 2) return spread_around(run);
   runs_[run].place = low + (high - low) / 2;
   run_at_[runs_[run].place] = run;
   load_.take(runs_[run].place, problem_->ops[runs_[run].op].workspace);
@@ -175,6 +183,45 @@ void RunSequence::spread() {
   }
 }
 
+// Gives a run that has no place one, and the runs around it others, as few as there is room between.
+void RunSequence::spread_around(Id run) {
+  constexpr std::int64_t kRoom = 4;  // places for each of them
+  crowd_.assign(1, run);
+  Id left = runs_[run].previous, right = runs_[run].next;
+  std::int64_t low = -1, high = load_.places();
+  for (;;) {
+    low = left == kNone ? -1 : runs_[left].place;
+    high = right == kNone ? load_.places() : runs_[right].place;
+    if (high - low > kRoom * (std::ssize(crowd_) + 1)) break;
+    if (left == kNone && right == kNone) return spread();
+    for (Id* next : {&left, &right}) {
+      if (*next == kNone) continue;
+      crowd_.push_back(*next);
+      *next = next == &left ? runs_[*next].previous : runs_[*next].next;
+    }
+  }
+  for (const Id other : crowd_) {
+    if (other == run) continue;
+    const Run& moved = runs_[other];
+    load_.free(moved.place, problem_->ops[moved.op].workspace);
+    run_at_[moved.place] = kNone;
+  }
+  const std::int64_t count = std::ssize(crowd_);
+  std::int64_t k = 0;
+  for (Id other = left == kNone ? first_ : runs_[left].next; other != right; other = runs_[other].next, ++k) {
+    Run& moved = runs_[other];
+    moved.place = low + 1 + (2 * k + 1) * (high - low - 1) / (2 * count);
+    run_at_[moved.place] = other;
+    const RemakeProblem::Op& op = problem_->ops[moved.op];
+    load_.take(moved.place, op.workspace);
+    for (const auto* values : {&op.inputs, &op.outputs})
+      for (const std::int32_t value : *values) mark(value);
+    for (const std::int32_t update : op.updates)
+      if (releasing_[update] == other)
+        for (const std::int32_t value : problem_->updates[update].reads) mark(value);
+  }
+}
+
 // Makes a run that has a place known to the values that it touches.
 void RunSequence::attach(Id run) {
   const std::int32_t op = runs_[run].op;
@@ -184,8 +231,11 @@ void RunSequence::attach(Id run) {
   std::vector<Id>& of_op = runs_of_op_[op];
   of_op.insert(std::ranges::upper_bound(of_op, runs_[run].place, {}, [&](Id other) { return runs_[other].place; }), run);
   maybe_unread_.push_back(run);
-  for (const std::int32_t update : problem_->ops[op].updates)
+  for (const std::int32_t update : problem_->ops[op].updates) {
+    if (releasing_[update] == kNone || !before(releasing_[update], run)) continue;
+    releasing_[update] = kNone;
     for (const std::int32_t value : problem_->updates[update].reads) mark(value);
+  }
 }
 
 void RunSequence::detach(Id run) {
@@ -195,8 +245,11 @@ void RunSequence::detach(Id run) {
   for (const std::int32_t value : problem_->ops[op].outputs) erase_touch(value, run);
   std::erase(runs_of_op_[op], run);
   runs_[run].takes_over = 0;
-  for (const std::int32_t update : problem_->ops[op].updates)
+  for (const std::int32_t update : problem_->ops[op].updates) {
+    if (releasing_[update] != run) continue;
+    releasing_[update] = kNone;
     for (const std::int32_t value : problem_->updates[update].reads) mark(value);
+  }
 }
 
 void RunSequence::insert_touch(std::int32_t value, Id run) {
@@ -258,6 +311,8 @@ void RunSequence::reckon_changed() {
       for (const std::int32_t output : op.outputs) mark(output);
     }
   for (const std::int32_t value : changed_) {
+    for (const std::int32_t update : problem_->values[value].updates)
+      if (releasing_[update] == kNone) releasing_[update] = releasing(update);
     replace_stays(value);
     is_changed_[value] = false;
   }
@@ -288,14 +343,17 @@ std::uint32_t RunSequence::takeovers(Id run) const {
   return taking;
 }
 
-// The place of the run after which an update may run.
-std::int64_t RunSequence::released(std::int32_t index) const {
+// The run behind which an update may run; kNone: it waits for none.
+RunSequence::Id RunSequence::releasing(std::int32_t index) const {
   const RemakeProblem::Update& update = problem_->updates[index];
-  std::int64_t place = 0;
-  for (const std::int32_t op : update.after_first) place = std::max(place, runs_[op].place);
+  Id last = kNone;
+  const auto wait_for = [&](Id run) {
+    if (last == kNone || before(last, run)) last = run;
+  };
+  for (const std::int32_t op : update.after_first) wait_for(op);
   for (const std::int32_t op : update.after_all)
-    if (!runs_of_op_[op].empty()) place = std::max(place, runs_[runs_of_op_[op].back()].place);
-  return place;
+    if (!runs_of_op_[op].empty()) wait_for(runs_of_op_[op].back());
+  return last;
 }
 
 void RunSequence::stays_of(std::int32_t index, std::vector<Stay>& stays) const {
@@ -317,7 +375,8 @@ void RunSequence::stays_of(std::int32_t index, std::vector<Stay>& stays) const {
   if (stays.empty()) return;
   if (value.lasts) stays.back().last = load_.places() - 1;
   for (const std::int32_t update : value.updates) {
-    const std::int64_t until = released(update);
+    const Id run = releasing_[update] == kNone ? releasing(update) : releasing_[update];
+    const std::int64_t until = run == kNone ? 0 : runs_[run].place;
     for (std::size_t k = stays.size(); k-- > 0;)
       if (stays[k].first <= until || k == 0) {
         stays[k].last = std::max(stays[k].last, until);

@@ -39,6 +39,8 @@ class RunSequence {
   Id next(Id run) const { return runs_[run].next; }
   Id previous(Id run) const { return runs_[run].previous; }
   bool before(Id a, Id b) const { return runs_[a].place < runs_[b].place; }
+  // The run that stands such a part of the places behind this one, from 0 to 1; kNone behind the last.
+  Id behind(Id run, double part) const;
   // The last run before this one that makes or reads a value, or kNone.
   Id touched_before(std::int32_t value, Id run) const;
   // Whether what this run finds of a value is there for another run behind it too.
@@ -79,6 +81,7 @@ class RunSequence {
   void place(Id run, Id before_run);
   void take_out(Id run);
   void spread();
+  void spread_around(Id run);
   void attach(Id run);
   void detach(Id run);
   void insert_touch(std::int32_t value, Id run);
@@ -88,7 +91,7 @@ class RunSequence {
   void reckon_changed();
   bool unread(Id run) const;
   std::uint32_t takeovers(Id run) const;
-  std::int64_t released(std::int32_t update) const;
+  Id releasing(std::int32_t update) const;
   void stays_of(std::int32_t value, std::vector<Stay>& stays) const;
   void replace_stays(std::int32_t value);
 
@@ -101,11 +104,13 @@ class RunSequence {
   Table<std::vector<Id>> touched_by_;  // by value: the runs that make or read it, in their order
   Table<std::vector<Id>> runs_of_op_;  // by op, in their order
   Table<std::vector<Stay>> stays_;     // by value, as they are in load_
+  Table<Id> releasing_;                // by update: the run behind which it may run; kNone: not known
   std::vector<std::int32_t> changed_;  // values since the last settle()
   std::vector<bool> is_changed_;
   std::vector<Id> maybe_unread_;
   std::vector<Change> log_;
   std::vector<Stay> reckoned_;
+  std::vector<Id> crowd_;
   LoadTree load_;
   double seconds_ = 0;
 };
