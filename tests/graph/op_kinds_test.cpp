@@ -30,12 +30,12 @@ std::set<std::string> quoted_words(const fs::path& path) {
 
 // Words that are the kind of an op and here mean something else.
 const std::set<std::string> kOtherMeanings{
-    "data/pixels.cpp mean",            // of the pixels
-    "plan/planners/stream.cpp split",  // an option of the planner
-    "plan/planners/tsplit.cpp split",  // likewise
-    "run/session.cpp split",           // the same
-    "run/training_run.cpp adam",       // an optimizer, as users name it
-    "run/training_run.cpp sgd",        // likewise
+    "data/pixels.cpp mean",                                              // of the pixels
+    "plan/planners/blend.cpp split",  "plan/planners/stream.cpp split",  // an option of the planner
+    "plan/planners/tsplit.cpp split",                                    // likewise
+    "run/session.cpp split",                                             // the same
+    "run/training_run.cpp adam",                                         // an optimizer, as users name it
+    "run/training_run.cpp sgd",                                          // likewise
 };
 
 // What is known about an op stands in its folder, and models are made of ops; nothing else names one.
