@@ -145,7 +145,7 @@ Session open_session(const Task& task, const Observer& observer, StepKind kind) 
       std::vector<std::string_view> names;
       for (const Planner& planner : planners())
         if (split_of(planner) != planner.options.end()) names.push_back(planner.name);
-      user_error("--no-split: applies to planners {} only", fmt::join(names, " and "));
+      user_error("--no-split: applies to planners {} only", fmt::join(names, ", "));
     }
     if (!choice.options.has(*split))
       session.planner += choice.options.given().empty() ? ":split=false" : ",split=false";
