@@ -3,6 +3,7 @@
 #include <any>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ struct PlanRequest {
   const OpCosts* costs = nullptr;                                // where they are known
   // The bytes of the device that a plan takes once it is lowered and its pieces are packed. Empty: not to be known while planning.
   std::function<std::int64_t(const Plan&)> packed = nullptr;
+  // A plan whose step takes longer is not wanted. Planners that know early that theirs do may refuse instead.
+  double most_seconds = std::numeric_limits<double>::infinity();
   PlannerOptions options = {};  // that the user gave
   // What a planner keeps from one request to the next, of the same graph and costs, while its plan is sought. Null: nothing.
   std::any* kept = nullptr;

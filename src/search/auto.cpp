@@ -15,6 +15,8 @@ namespace {
 constexpr std::string_view kFirst[] = {"keep", "tsplit", "stream", "2ps-h"};
 // A plan is not faster than another if it saves less than this part of its time.
 constexpr double kAbout = 1e-4;
+// What a planner reckons may be so many times what is simulated then: only what takes longer is given up early.
+constexpr double kReckoned = 1.5;
 
 std::vector<std::string> planners_in_turn() {
   std::vector<std::string> names(std::begin(kFirst), std::end(kFirst));
@@ -46,6 +48,7 @@ Planned<Prepared> prepare_auto(const Graph& graph, Target& target, const Profile
   for (std::size_t k = 0; k < names.size(); ++k) {
     if (options.progress) options.progress(fmt::format("planning with {} ({} of {})", names[k], k + 1, names.size()));
     one.planner = names[k];
+    if (best) one.most_seconds = kReckoned * best->predicted.seconds;
     Planned<Prepared> found = prepare(graph, target, profile, one);
     if (!found) {
       if (!nearest || is_nearer(found.refusal(), *nearest)) nearest = found.refusal();

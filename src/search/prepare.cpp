@@ -50,7 +50,8 @@ PlanRequest request_of(const Graph& graph, Target& target, const Profile& profil
           .budgets = options.budgets,
           .homes = homes_of(options.layout),
           .windows = options.windows,
-          .workspace = [&target](const Call& call) { return target.workspace_bytes(call); }};
+          .workspace = [&target](const Call& call) { return target.workspace_bytes(call); },
+          .most_seconds = options.most_seconds};
 }
 
 bool moves_between_tiers(Action action) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "cost/profile.h"
@@ -26,9 +27,10 @@ struct PrepareOptions {
   std::string plan_text;  // a plan in the text form, which is taken instead of a planner's; empty: none
   std::string plan_file;  // what messages call that plan
   Budgets budgets;
-  bool windows = false;                                        // inputs may be read from the data window by window
-  const PersistentLayout* layout = nullptr;                    // of the run that this is a further program of
-  std::function<void(const std::string&)> progress = nullptr;  // is told what goes on, in the place of what was told before
+  bool windows = false;                                           // inputs may be read from the data window by window
+  double most_seconds = std::numeric_limits<double>::infinity();  // of a step: slower plans are not wanted, and may be refused
+  const PersistentLayout* layout = nullptr;                       // of the run that this is a further program of
+  std::function<void(const std::string&)> progress = nullptr;     // is told what goes on, in the place of what was told before
 };
 
 // What one run needs beside its graph: the decisions, the checked program and its prediction.

@@ -191,7 +191,7 @@ class SftPlanner {
   enum class Outcome : std::uint8_t { fastest, none, put_off };
   // Keeps the plan where it is the fastest so far.
   Outcome consider(TiledChoice choice, double patience) {
-    if (fastest_) choice.most_seconds = fastest_->seconds;
+    choice.most_seconds = std::min(request_.most_seconds, fastest_ ? fastest_->seconds : request_.most_seconds);
     const bool is_patient = patience >= choice.most_seconds;
     choice.most_seconds = std::min(choice.most_seconds, patience);
     choice.most_needed = fastest_ ? 0 : lacking_.device_bytes();

@@ -139,7 +139,7 @@ class Searcher {
     auto operator<=>(const Choice&) const = default;
   };
 
-  double most_seconds() const { return best_ ? best_->seconds * about_ : std::numeric_limits<double>::infinity(); }
+  double most_seconds() const { return std::min(request_.most_seconds, best_ ? best_->seconds * about_ : request_.most_seconds); }
 
   // Takes the plan of a choice where it takes no more seconds than `most` and is better than the best.
   TiledAttempt attempt_within(const Choice& of, double most) {
