@@ -49,7 +49,7 @@ class Program:
 
     def other_planners(self):
         names = [row["name"] for row in self("planners")["rows"]]
-        return [name for name in names if name != "remake"]
+        return [name for name in names if name not in ("remake", "auto")]  # auto takes the best of all
 
 
 def show(ratio):

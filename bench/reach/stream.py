@@ -63,7 +63,7 @@ def simulated(outsize, without):
         made = output_of([outsize, "compare", *asked, "--planners", ",".join(names)])["rows"]
         seconds = processor_seconds([outsize, "plan", *asked, "--planner", PLANNER])
         fitting = [row for row in made if row["fits"]]
-        others = [row for row in fitting if row["planner"] != PLANNER]
+        others = [row for row in fitting if row["planner"] not in (PLANNER, "auto")]
         ours = next((row for row in fitting if row["planner"] == PLANNER), None)
         best = min(others, key=lambda row: row["step_s"], default=None)
         bound = made[0]["lower_bound_s"] / made[0]["keep_step_s"]
