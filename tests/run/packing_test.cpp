@@ -85,8 +85,8 @@ double unpacked_seconds(const Graph& graph, Target& target, const Profile& profi
 }
 
 // What packing misses is made up by what costs no time: of the runs before one that waits for copies, most have time to spare, and
-// what is swapped need not be there beside all of them. (In 25 % DynProg's step was 1.07 times that of its unpacked plan, and
-// 1.03 times in 40 %, when room was made where pieces did not fit alone.)
+// what is swapped need not be there beside all of them. (DynProg's step was 1.027 times that of its unpacked plan in 25 %, and
+// 1.031 times in 40 %, when room was made where pieces did not fit alone.)
 TEST(Packing, CostsLessThanAPercentOfTheStep) {
   register_ops();
   const std::unique_ptr<Backend> backend = make_backend("cpu", 2);
