@@ -137,7 +137,7 @@ void add_plan_flags(CLI::App& command, PlanningRequest& flags) {
   command.add_option("--spill-limit", flags.spill_limit, "budget of the disk tier [no limit]")->type_name("SIZE");
   command.add_option("--planner", flags.planner, "who plans, and its options (`outsize planners`)")
       ->type_name("NAME[:OPTION=VALUE,…]");
-  command.add_flag("--no-split", flags.no_split, "planners tsplit and stream split nothing, as tsplit:split=false");
+  command.add_flag("--no-split", flags.no_split, "a planner with the option split (tsplit, stream, blend) splits nothing");
   command.add_option("--plan", flags.plan_file, "run exactly this plan (as --dump plan prints it)")->type_name("FILE");
   command.add_option("--device", flags.device, "the device to predict for (`outsize devices`) [this one]")->type_name("NAME");
   command

@@ -105,7 +105,9 @@ PlanRow plan_row(const Graph& graph, Target& target, const Profile& profile, con
 }
 
 PlanRow auto_row(const std::vector<PlanRow>& rows) {
-  PlanRow row = *std::ranges::min_element(rows, comes_before);
+  // Where everything can be held, it is.
+  const auto keep = std::ranges::find_if(rows, [](const PlanRow& one) { return one.name() == "keep" && one.fits(); });
+  PlanRow row = keep != rows.end() ? *keep : *std::ranges::min_element(rows, comes_before);
   row.made_by = row.fits() ? row.name() : "";
   set_planner(row, auto_planner().name);
   row.options.clear();
